@@ -1,0 +1,14 @@
+/** @type {import('jest').Config} */
+module.exports = {
+  testEnvironment: 'node',
+  // Types are checked by `npm run lint`; here they are only stripped.
+  transform: { '^.+\\.ts$': ['ts-jest', { tsconfig: 'tsconfig.json', diagnostics: false }] },
+  moduleNameMapper: {
+    '^warpgraph$': '<rootDir>/lib/index.ts',
+    '^warpgraph/testing$': '<rootDir>/lib/testing/index.ts',
+    '^warpgraph/testing/jest$': '<rootDir>/lib/testing/jest.ts',
+  },
+  testMatch: ['<rootDir>/__tests__/**/*.test.ts'],
+  modulePathIgnorePatterns: ['<rootDir>/dist', '<rootDir>/build', '<rootDir>/.gpu'],
+  setupFiles: ['<rootDir>/__tests__/setup.ts'],
+}

@@ -1,0 +1,102 @@
+import type { DType, RawArray } from './dtype'
+import type { Storage } from './storage'
+
+/** A device as a tensor reports it. */
+export type DeviceName = 'cpu' | `cuda:${number}`
+
+/** Memory of one device, in bytes. */
+export interface DeviceMemory {
+  readonly device: DeviceName
+  /** Live storages: tensors (views of one another count once) and the arrays of graphs used on the device. */
+  readonly tensors: number
+  /** Bytes in those storages. */
+  readonly bytes: number
+  /** Bytes kept by the caching allocator for reuse. */
+  readonly cachedBytes: number
+  /** Bytes the device has left, and has in all. */
+  readonly freeBytes: number
+  readonly totalBytes: number
+}
+
+/** Row pointer of segments, on one device: `rowPtr` has `numRows + 1` int32 elements. */
+export interface DeviceSegments {
+  readonly numRows: number
+  readonly numEdges: number
+  readonly rowPtr: Storage
+}
+
+/** A graph on one device: row i holds the edges into destination i, `colIdx[e]` in [0, numSrc) is e's source. */
+export interface DeviceCsr extends DeviceSegments {
+  readonly numSrc: number
+  readonly colIdx: Storage
+}
+
+/** The tensors of one mlaAttention call; shapes as in the public function. */
+export interface MlaTensors {
+  readonly q: Storage
+  readonly kvLatent: Storage
+  readonly wUpK: Storage
+  readonly wUpV: Storage
+  readonly qRope: Storage | null
+  readonly kRope: Storage | null
+}
+
+/** The sizes and settings of one mlaAttention call. */
+export interface MlaSizes {
+  readonly batch: number
+  readonly numQueries: number
+  readonly numKeys: number
+  readonly heads: number
+  readonly headDim: number
+  readonly valueDim: number
+  readonly rank: number
+  readonly ropeDim: number
+  readonly scale: number
+  readonly causal: boolean
+}
+
+/**
+ * What a device must be able to do: hold memory, copy it, and compute each op on it.
+ *
+ * It is not responsible for checking arguments, for inferring shapes and dtypes, for moving inputs to one device or
+ * for lifetimes: `lib/ops` does the first three, `Tensor` and `Storage` the last. Every method gets sizes that fit
+ * and storages of its own device, and writes every element of its output. Methods return at once; the order of calls
+ * is the order of effects.
+ */
+export interface Backend {
+  readonly device: DeviceName
+
+  /** Uninitialised elements. Throws a `DeviceError` when memory is short. */
+  allocate(dtype: DType, length: number): Storage
+  /** A storage holding a copy of the elements. */
+  upload(dtype: DType, elements: RawArray): Storage
+  /** A copy of the elements, waiting for the device. */
+  download(storage: Storage): RawArray
+  /** The same without blocking the event loop. The storage may be dropped meanwhile. */
+  downloadAsync(storage: Storage): Promise<RawArray>
+  memory(): DeviceMemory
+  /** Gives memory kept for reuse back to the device. */
+  emptyCache(): void
+  /** Waits until all work handed to the device is done. */
+  synchronize(): void
+
+  cast(input: Storage, out: Storage): void
+  segmentSoftmax(segments: DeviceSegments, scores: Storage, out: Storage, heads: number): void
+  gcnAggregate(
+    graph: DeviceCsr,
+    x: Storage,
+    dstDegrees: Storage,
+    srcDegrees: Storage,
+    out: Storage,
+    features: number,
+  ): void
+  csrMax(
+    graph: DeviceCsr,
+    x: Storage,
+    empty: number,
+    out: Storage,
+    indices: Storage | null,
+    features: number,
+  ): void
+  mlaAttention(tensors: MlaTensors, out: Storage, sizes: MlaSizes): void
+}

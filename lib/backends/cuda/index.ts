@@ -1,0 +1,170 @@
+import type { Addon, BufferHandle } from '../../../typings/addon'
+import type {
+  Backend,
+  DeviceCsr,
+  DeviceMemory,
+  DeviceName,
+  DeviceSegments,
+  MlaSizes,
+  MlaTensors,
+} from '../../backend'
+import { type DType, dtypes, type RawArray } from '../../dtype'
+import { poisonNewStorages, Storage } from '../../storage'
+import { loadAddon } from './addon'
+import { cudaStatus } from './status'
+
+/** One GPU, driven through the native addon. A storage's buffer is the addon's handle. */
+export class CudaBackend implements Backend {
+  readonly device: DeviceName
+  readonly #addon: Addon
+  readonly #index: number
+
+  constructor(addon: Addon, index: number) {
+    this.device = `cuda:${index}`
+    this.#addon = addon
+    this.#index = index
+  }
+
+  allocate(dtype: DType, length: number): Storage {
+    const handle = this.#addon.allocate(this.#index, length * dtypes[dtype].bytes)
+    if (poisonNewStorages) this.#addon.fill(handle, 0xff)
+    return this.#adopt(dtype, length, handle)
+  }
+
+  upload(dtype: DType, elements: RawArray): Storage {
+    return this.#adopt(dtype, elements.length, this.#addon.upload(this.#index, elements))
+  }
+
+  download(storage: Storage): RawArray {
+    const into = new dtypes[storage.dtype].array(storage.length)
+    this.#addon.download(handleOf(storage), into)
+    return into
+  }
+
+  async downloadAsync(storage: Storage): Promise<RawArray> {
+    const into = new dtypes[storage.dtype].array(storage.length)
+    await this.#addon.downloadAsync(handleOf(storage), into)
+    return into
+  }
+
+  memory(): DeviceMemory {
+    const { buffers, ...figures } = this.#addon.memory(this.#index)
+    return { device: this.device, tensors: buffers, ...figures }
+  }
+
+  emptyCache(): void {
+    this.#addon.emptyCache(this.#index)
+  }
+
+  synchronize(): void {
+    this.#addon.synchronize(this.#index)
+  }
+
+  cast(input: Storage, out: Storage): void {
+    const { code: inputDType } = dtypes[input.dtype]
+    const { code: outDType } = dtypes[out.dtype]
+    this.#addon.cast(handleOf(input), inputDType, handleOf(out), outDType, out.length)
+  }
+
+  segmentSoftmax(segments: DeviceSegments, scores: Storage, out: Storage, heads: number): void {
+    this.#addon.segmentSoftmax(
+      handleOf(segments.rowPtr),
+      handleOf(scores),
+      handleOf(out),
+      dtypes[out.dtype].code,
+      segments.numRows,
+      segments.numEdges,
+      heads,
+    )
+  }
+
+  gcnAggregate(
+    graph: DeviceCsr,
+    x: Storage,
+    dstDegrees: Storage,
+    srcDegrees: Storage,
+    out: Storage,
+    features: number,
+  ): void {
+    this.#addon.gcnAggregate(
+      handleOf(graph.rowPtr),
+      handleOf(graph.colIdx),
+      handleOf(x),
+      handleOf(dstDegrees),
+      handleOf(srcDegrees),
+      handleOf(out),
+      dtypes[out.dtype].code,
+      graph.numRows,
+      graph.numEdges,
+      graph.numSrc,
+      features,
+    )
+  }
+
+  csrMax(
+    graph: DeviceCsr,
+    x: Storage,
+    empty: number,
+    out: Storage,
+    indices: Storage | null,
+    features: number,
+  ): void {
+    this.#addon.csrMax(
+      handleOf(graph.rowPtr),
+      handleOf(graph.colIdx),
+      handleOf(x),
+      empty,
+      handleOf(out),
+      indices && handleOf(indices),
+      dtypes[out.dtype].code,
+      graph.numRows,
+      graph.numEdges,
+      graph.numSrc,
+      features,
+    )
+  }
+
+  mlaAttention({ q, kvLatent, wUpK, wUpV, qRope, kRope }: MlaTensors, out: Storage, sizes: MlaSizes): void {
+    this.#addon.mlaAttention(
+      handleOf(q),
+      handleOf(kvLatent),
+      handleOf(wUpK),
+      handleOf(wUpV),
+      qRope && handleOf(qRope),
+      kRope && handleOf(kRope),
+      handleOf(out),
+      dtypes[out.dtype].code,
+      sizes.batch,
+      sizes.numQueries,
+      sizes.numKeys,
+      sizes.heads,
+      sizes.headDim,
+      sizes.valueDim,
+      sizes.rank,
+      sizes.ropeDim,
+      sizes.scale,
+      sizes.causal,
+    )
+  }
+
+  #adopt(dtype: DType, length: number, handle: BufferHandle): Storage {
+    const addon = this.#addon
+    return new Storage(this, dtype, length, handle, () => addon.release(handle))
+  }
+}
+
+function handleOf(storage: Storage): BufferHandle {
+  return storage.buffer as BufferHandle
+}
+
+let backends: readonly CudaBackend[] | undefined
+
+/** A backend per usable GPU; none when CUDA cannot be used, for the reason that `cudaStatus` gives. */
+export function cudaBackends(): readonly CudaBackend[] {
+  if (backends === undefined) {
+    const status = cudaStatus()
+    const { addon } = loadAddon()
+    backends = status.usable && addon ? status.devices.map((_, i) => new CudaBackend(addon, i)) : []
+  }
+  return backends
+}

@@ -1,0 +1,48 @@
+#!/usr/bin/env node
+import { type Info, info } from './info'
+
+const usage = `usage: warpgraph info [--json]
+
+  info     what was found on this machine: Node, the native addon, the driver, the devices, the default
+           device, and where the GPU is not used, the reason and the mend
+  --json   the same for programs`
+
+function main(args: readonly string[]): void {
+  const [command, ...options] = args
+  if (command === 'info' && options.every((option) => option === '--json')) {
+    const found = info()
+    console.log(options.length > 0 ? JSON.stringify(found, null, 2) : report(found))
+    return
+  }
+  if (command === '--help' || command === '-h') {
+    console.log(usage)
+    return
+  }
+  console.error(usage)
+  process.exitCode = 2
+}
+
+function report(found: Info): string {
+  const rows: [string, string][] = [
+    ['warpgraph', found.warpgraph],
+    ['node', `${found.node} (${found.platform})`],
+    ['addon', found.addon.path ?? 'not loaded'],
+    ...found.addon.attempts
+      .filter(({ failure }) => failure !== null)
+      .map(({ source, path, failure }): [string, string] => ['', `${source}: ${path}: ${failure}`]),
+    ['built for', found.addon.cuda ? `CUDA ${found.addon.cuda}, sm ${found.addon.architectures}` : '-'],
+    ['driver', found.driverCuda ? `supports CUDA ${found.driverCuda}` : 'none'],
+    ...found.devices.map((device): [string, string] => [
+      device.device,
+      `${device.name}, compute capability ${device.computeCapability.join('.')}, ` +
+        `${(device.totalBytes / 2 ** 30).toFixed(1)} GiB, ${device.multiprocessors} multiprocessors`,
+    ]),
+    ['default', found.defaultDevice ?? 'none'],
+  ]
+  if (found.gpuNotUsed) {
+    rows.push(['GPU', `not used. ${found.gpuNotUsed.reason}`], ['mend', found.gpuNotUsed.mend])
+  }
+  return rows.map(([name, value]) => `${name.padEnd(10)} ${value}`).join('\n')
+}
+
+main(process.argv.slice(2))

@@ -1,0 +1,152 @@
+import { backendFor } from './device'
+import { type DType, dtypes } from './dtype'
+import { inferDType, type NumericArray, toRaw, typedArrayName } from './elements'
+import { argumentError, describe, formatShape } from './errors'
+import { type RankOf, resolveShape, Tensor } from './tensor'
+
+/** Arrays of numbers nested to some depth, all rows of one level equally long. */
+export type NestedNumbers = number | readonly NestedNumbers[]
+
+/** The dtype that a tensor made from this data has when none is asked for. */
+export type InferredDType<T> = T extends
+  | Int8Array
+  | Uint8Array
+  | Uint8ClampedArray
+  | Int16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  ? 'int32'
+  : 'float32'
+
+export interface TensorOptions<D extends DType = DType, S extends readonly number[] = readonly number[]> {
+  /** Lengths of the dimensions; the data's own nesting when absent. One may be −1. */
+  readonly shape?: S
+  /** float32 when absent, int32 for integer arrays. */
+  readonly dtype?: D
+  /** `'cpu'`, `'cuda'` or `'cuda:N'`; the default device when absent. */
+  readonly device?: string
+}
+
+/**
+ * A tensor holding a copy of the data.
+ *
+ * @param data a number, nested arrays, or a typed array in row-major order. For half dtypes a `Uint16Array` holds
+ * bits; every other array holds values, rounded to nearest even.
+ * @throws TypeError (`ERR_ARG_TYPE`, `ERR_DTYPE`) or RangeError (`ERR_SHAPE`, `ERR_ARG_VALUE`) for data that does not
+ * fit shape or dtype; `DeviceError` when the device cannot be used or is out of memory
+ */
+export function tensor<
+  T extends NumericArray | NestedNumbers,
+  D extends DType = InferredDType<T>,
+  // biome-ignore lint/suspicious/noExplicitAny: without a shape the rank is unknown
+  const S extends readonly number[] = any,
+>(data: T, options: TensorOptions<D, S> = {}): Tensor<D, RankOf<S>> {
+  const op = 'tensor'
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw argumentError('ERR_ARG_TYPE', op, 'options', 'be an object', describe(options))
+  }
+  const { flat, shape } = flatten(op, data)
+  const dtype = checkDType(op, options.dtype ?? inferDType(op, flat))
+  const full = resolveShape(op, options.shape ?? shape, flat.length)
+  const backend = backendFor(op, options.device)
+  return new Tensor(backend.upload(dtype, toRaw(op, dtype, flat as ArrayLike<number>)), full)
+}
+
+/** An array seen through strides, in elements: what the ndarray package makes. */
+export interface StridedArray<T> {
+  readonly data: T
+  readonly shape: readonly number[]
+  readonly stride: readonly number[]
+  readonly offset: number
+}
+
+/**
+ * A tensor with a copy of an ndarray's elements in row-major order; strides and offset are honoured.
+ *
+ * @throws RangeError (`ERR_SHAPE`) when the view reaches outside its data; otherwise as {@link tensor}
+ */
+export function fromNdarray<T extends NumericArray | number[], D extends DType = InferredDType<T>>(
+  view: StridedArray<T>,
+  options: { readonly dtype?: D; readonly device?: string } = {},
+): Tensor<D> {
+  const op = 'fromNdarray'
+  const { data, shape, stride, offset } = checkNdarray(op, view)
+  const dtype = checkDType(op, options.dtype ?? inferDType(op, data))
+  const size = shape.reduce((a, b) => a * b, 1)
+  const Copy = Array.isArray(data) ? Array : (data.constructor as unknown as ArrayConstructor)
+  const flat = new Copy<number>(size)
+  const index = shape.map(() => 0)
+  for (let i = 0, at = offset; i < size; i++) {
+    flat[i] = data[at]!
+    for (let axis = shape.length - 1; axis >= 0; axis--) {
+      at += stride[axis]!
+      if (++index[axis]! < shape[axis]!) break
+      at -= stride[axis]! * shape[axis]!
+      index[axis] = 0
+    }
+  }
+  const backend = backendFor(op, options.device)
+  return new Tensor(backend.upload(dtype, toRaw(op, dtype, flat)), shape)
+}
+
+function checkDType<D>(op: string, dtype: D): D & DType {
+  if (typeof dtype === 'string' && Object.hasOwn(dtypes, dtype)) return dtype as D & DType
+  throw argumentError('ERR_DTYPE', op, 'dtype', `be ${Object.keys(dtypes).join(', ')}`, describe(dtype))
+}
+
+/** The numbers of nested arrays in row-major order, with the shape that the nesting tells. */
+function flatten(
+  op: string,
+  data: NumericArray | NestedNumbers,
+): { flat: ArrayLike<number | bigint>; shape: number[] } {
+  if (typeof data === 'number') return { flat: [data], shape: [] }
+  if (typedArrayName(data) !== undefined) {
+    const flat = data as NumericArray
+    return { flat, shape: [flat.length] }
+  }
+  if (!Array.isArray(data)) {
+    const expected = 'be a number, an array or a typed array (an ndarray goes to fromNdarray)'
+    throw argumentError('ERR_ARG_TYPE', op, 'data', expected, describe(data))
+  }
+  const shape: number[] = []
+  for (let level: unknown = data; Array.isArray(level); level = level[0]) shape.push(level.length)
+  if (shape.length === 1) return { flat: data as number[], shape }
+  const flat: number[] = []
+  appendLevel(op, data, shape, 0, flat)
+  return { flat, shape }
+}
+
+function appendLevel(op: string, level: unknown, shape: number[], axis: number, flat: number[]): void {
+  if (axis === shape.length) {
+    flat.push(level as number)
+    return
+  }
+  if (!Array.isArray(level) || level.length !== shape[axis]) {
+    const expected = `be nested evenly as ${formatShape(shape)}`
+    throw argumentError('ERR_SHAPE', op, 'data', expected, `${describe(level)} in axis ${axis}`)
+  }
+  for (const item of level) appendLevel(op, item, shape, axis + 1, flat)
+}
+
+/** The parts of an ndarray, every element of it inside its data. */
+function checkNdarray(op: string, view: unknown): StridedArray<ArrayLike<number>> {
+  const { data, shape, stride, offset } = (view ?? {}) as Partial<StridedArray<ArrayLike<number>>>
+  const hasData = Array.isArray(data) || typedArrayName(data) !== undefined
+  if (!hasData || !Array.isArray(shape) || !Array.isArray(stride) || typeof offset !== 'number') {
+    throw argumentError('ERR_ARG_TYPE', op, 'view', 'be an ndarray over an array of numbers', describe(view))
+  }
+  let lowest = offset
+  let highest = offset
+  for (const [axis, length] of shape.entries()) {
+    const reach = stride[axis]! * (length - 1)
+    if (reach < 0) lowest += reach
+    else highest += reach
+  }
+  const isEmpty = shape.includes(0)
+  if (!isEmpty && (!Number.isInteger(lowest + highest) || lowest < 0 || highest >= data!.length)) {
+    const actual = `offsets ${lowest} to ${highest} in ${data!.length} elements`
+    throw argumentError('ERR_SHAPE', op, 'view', 'stay inside its data', actual)
+  }
+  return { data: data!, shape, stride, offset }
+}

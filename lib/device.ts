@@ -1,0 +1,87 @@
+import type { Backend, DeviceMemory, DeviceName } from './backend'
+import { cpuBackend } from './backends/cpu'
+import { cudaBackends } from './backends/cuda'
+import { cudaStatus } from './backends/cuda/status'
+import { argumentError, DeviceError, describe } from './errors'
+
+/** The device chosen by `setDefaultDevice`, or found on first use. */
+let chosen: Backend | undefined
+
+/**
+ * The device that tensors are made on when none is named: what `setDefaultDevice` chose, else what the environment
+ * variable `WARPGRAPH_DEVICE` says, else the first GPU when one is usable, else the CPU.
+ *
+ * @throws DeviceError (`ERR_DEVICE_UNAVAILABLE`) when `WARPGRAPH_DEVICE` names a device that cannot be used
+ */
+export function defaultDevice(): DeviceName {
+  return defaultBackend().device
+}
+
+/**
+ * Chooses the default device: `'cpu'`, `'cuda'` (the first GPU) or `'cuda:N'`.
+ *
+ * @throws DeviceError (`ERR_DEVICE_UNAVAILABLE`) when it cannot be used, saying why
+ */
+export function setDefaultDevice(device: string): void {
+  chosen = backendFor('setDefaultDevice', device)
+}
+
+/** All devices that can be used here, the CPU first. */
+export function devices(): DeviceName[] {
+  return [cpuBackend, ...cudaBackends()].map((backend) => backend.device)
+}
+
+/**
+ * The full name of a device, the default one when none is given; a way to ask whether it can be used.
+ *
+ * @throws DeviceError (`ERR_DEVICE_UNAVAILABLE`) when it cannot, saying why
+ */
+export function device(name?: string): DeviceName {
+  return backendFor('device', name).device
+}
+
+/** Memory of a device (the default one when none is given), in bytes. */
+export function memory(name?: string): DeviceMemory {
+  return backendFor('memory', name).memory()
+}
+
+/** Gives the memory that the allocator keeps for reuse back to the device. */
+export function emptyCache(name?: string): void {
+  backendFor('emptyCache', name).emptyCache()
+}
+
+/** Waits until the device has done all work handed to it. Only timing needs this: reading a tensor waits by itself. */
+export function synchronize(name?: string): void {
+  backendFor('synchronize', name).synchronize()
+}
+
+/** The backend of a named device, or of the default one. */
+export function backendFor(op: string, name: string | undefined): Backend {
+  if (name === undefined) return defaultBackend()
+  if (name === 'cpu') return cpuBackend
+  const index = typeof name === 'string' ? /^cuda(?::(0|[1-9]\d*))?$/.exec(name) : null
+  if (index === null) {
+    throw argumentError('ERR_ARG_VALUE', op, 'device', "be 'cpu', 'cuda' or 'cuda:N'", describe(name))
+  }
+  const backend = cudaBackends()[Number(index[1] ?? 0)]
+  if (backend === undefined) throw unavailable(op, name)
+  return backend
+}
+
+function defaultBackend(): Backend {
+  chosen ??= environmentBackend() ?? cudaBackends()[0] ?? cpuBackend
+  return chosen
+}
+
+function environmentBackend(): Backend | undefined {
+  const name = process.env.WARPGRAPH_DEVICE
+  return name ? backendFor('WARPGRAPH_DEVICE', name) : undefined
+}
+
+function unavailable(op: string, name: string): DeviceError {
+  const status = cudaStatus()
+  const why = status.usable
+    ? `this machine has ${status.devices.length} usable CUDA device(s), counted from 0`
+    : `${status.reason} ${status.mend}`
+  return new DeviceError(`${op}: device ${name} cannot be used: ${why}`, 'ERR_DEVICE_UNAVAILABLE')
+}

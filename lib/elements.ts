@@ -1,0 +1,112 @@
+import { type DType, dtypes, narrow, type RawArray } from './dtype'
+import { argumentError } from './errors'
+
+/** Typed arrays that tensors are made from. */
+export type NumericArray =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Uint8Array
+  | Uint8ClampedArray
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+
+/** The class name of a typed array, of whatever realm; undefined for everything else. */
+export function typedArrayName(value: unknown): string | undefined {
+  if (!ArrayBuffer.isView(value)) return undefined
+  const name = Object.prototype.toString.call(value).slice(8, -1)
+  return name === 'DataView' ? undefined : name
+}
+
+const inferred: Readonly<Record<string, DType>> = {
+  Float32Array: 'float32',
+  Float64Array: 'float32',
+  Float16Array: 'float16',
+  Int8Array: 'int32',
+  Uint8Array: 'int32',
+  Uint8ClampedArray: 'int32',
+  Int16Array: 'int32',
+  Int32Array: 'int32',
+  Uint32Array: 'int32',
+  BigInt64Array: 'int32',
+}
+
+/** The dtype of a tensor made from this data when none is asked for. */
+export function inferDType(op: string, data: unknown): DType {
+  const name = typedArrayName(data)
+  if (name === undefined) return 'float32'
+  const dtype = inferred[name]
+  if (dtype === undefined) {
+    const expected = 'come with a dtype unless its type tells one'
+    throw argumentError('ERR_ARG_TYPE', op, 'data', expected, name)
+  }
+  return dtype
+}
+
+/**
+ * The elements in the dtype's memory layout, always a copy.
+ *
+ * `Uint16Array` (and a newer Node's `Float16Array`) given for a half dtype are its bits; everything else is converted
+ * by value. int32 takes integers in range only: a fraction, NaN or an overflow is an error, not a rounded value.
+ */
+export function toRaw(op: string, dtype: DType, data: ArrayLike<number> | BigInt64Array): RawArray {
+  const name = typedArrayName(data)
+  if (dtypes[dtype].bytes === 2 && name === 'Uint16Array') return Uint16Array.from(data as Uint16Array)
+  if (dtype === 'float16' && name === 'Float16Array') {
+    const view = data as unknown as ArrayBufferView
+    return new Uint16Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))
+  }
+  if (name === 'BigInt64Array' || name === 'BigUint64Array') {
+    if (dtype !== 'int32') {
+      throw argumentError('ERR_DTYPE', op, 'dtype', `be int32 for a ${name}`, dtype)
+    }
+    return int32FromBigInts(op, 'data', data as BigInt64Array)
+  }
+  if (dtype === 'int32') return int32FromNumbers(op, 'data', data as ArrayLike<number>)
+  const numbers = data as ArrayLike<number>
+  if (name === undefined) checkNumbers(op, numbers)
+  const raw = new dtypes[dtype].array(numbers.length)
+  narrow(dtype, numbers, raw)
+  return raw
+}
+
+function checkNumbers(op: string, data: ArrayLike<number>): void {
+  for (let i = 0; i < data.length; i++) {
+    if (typeof data[i] !== 'number') {
+      throw argumentError('ERR_ARG_TYPE', op, 'data', 'hold numbers', `${typeof data[i]} at index ${i}`)
+    }
+  }
+}
+
+/** A copy as int32. Throws at the first element that is not an integer in int32's range, naming its index. */
+export function int32FromNumbers(op: string, argument: string, data: ArrayLike<number>): Int32Array {
+  const out = new Int32Array(data.length)
+  if (typedArrayName(data) === 'Int32Array') {
+    out.set(data)
+    return out
+  }
+  for (let i = 0; i < data.length; i++) {
+    const value = data[i]!
+    out[i] = value
+    if (out[i] === value) continue
+    const actual = `${typeof value === 'number' ? value : typeof value} at index ${i}`
+    throw argumentError('ERR_ARG_VALUE', op, argument, 'hold integers within int32', actual)
+  }
+  return out
+}
+
+/** The same for 64-bit integers. */
+export function int32FromBigInts(op: string, argument: string, data: BigInt64Array): Int32Array {
+  const out = new Int32Array(data.length)
+  for (let i = 0; i < data.length; i++) {
+    const value = Number(data[i])
+    out[i] = value
+    if (out[i] === value) continue
+    const actual = `${data[i]} at index ${i}`
+    throw argumentError('ERR_ARG_VALUE', op, argument, 'hold integers within int32', actual)
+  }
+  return out
+}

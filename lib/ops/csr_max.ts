@@ -1,0 +1,66 @@
+import { checkBoolean, checkCsr, checkDimension, checkNumber, checkOptions, checkTensor } from '../check'
+import type { Csr } from '../csr'
+import type { FloatDType } from '../dtype'
+import { compute, type Tensor } from '../tensor'
+
+export interface CsrMaxOptions {
+  /** The value of rows without edges; −∞ when absent. */
+  readonly empty?: number
+  /** Also give the winning edges. */
+  readonly withIndices?: boolean
+}
+
+/** The maxima and the edges that won them. */
+export interface CsrMaxResult<D extends FloatDType> {
+  /** (N, F) in x's dtype. */
+  readonly values: Tensor<D, 2>
+  /** (N, F): the position of the winning edge in `colIdx`, the lowest on ties, −1 for a row without edges. */
+  readonly indices: Tensor<'int32', 2>
+}
+
+/**
+ * Feature-wise maximum over neighbours: out[i] = max x[src] over the edges into i. The pooling of GraphSAGE
+ * (arXiv:1706.02216).
+ *
+ * @param graph from `csr()`
+ * @param x (S, F) features of the source nodes
+ * @returns (N, F) in x's dtype; with `withIndices`, `{ values, indices }`. NaN wins over every number (as
+ * `torch.amax`), infinities are kept.
+ * @throws TypeError (`ERR_ARG_TYPE`, `ERR_DTYPE`, `ERR_DISPOSED`), RangeError (`ERR_SHAPE`, `ERR_ARG_VALUE`)
+ */
+export function csrMax<D extends FloatDType>(
+  graph: Csr,
+  x: Tensor<D, 2>,
+  options: CsrMaxOptions & { readonly withIndices: true },
+): CsrMaxResult<D>
+export function csrMax<D extends FloatDType>(
+  graph: Csr,
+  x: Tensor<D, 2>,
+  options?: CsrMaxOptions & { readonly withIndices?: false },
+): Tensor<D, 2>
+export function csrMax<D extends FloatDType>(
+  graph: Csr,
+  x: Tensor<D, 2>,
+  options: CsrMaxOptions = {},
+): Tensor<D, 2> | CsrMaxResult<D> {
+  const op = 'csrMax'
+  checkCsr(op, graph)
+  checkTensor(op, 'x', x, { rank: [2, 2] })
+  checkDimension(op, 'x', x, 0, graph.numSrc, "the graph's source nodes")
+  const { empty = -Infinity, withIndices = false } = checkOptions(op, options, ['empty', 'withIndices'])
+  checkNumber(op, 'empty', empty)
+  const { backend } = x.storage
+  const shape = [graph.numRows, x.shape[1]]
+  if (!checkBoolean(op, 'withIndices', withIndices)) {
+    return compute(backend, x.dtype, shape, (out) => {
+      backend.csrMax(graph.on(backend), x.storage, empty, out, null, x.shape[1])
+    })
+  }
+  let values: Tensor<D, 2> | undefined
+  const indices = compute<'int32', 2>(backend, 'int32', shape, (winners) => {
+    values = compute(backend, x.dtype, shape, (out) => {
+      backend.csrMax(graph.on(backend), x.storage, empty, out, winners, x.shape[1])
+    })
+  })
+  return { values: values!, indices }
+}

@@ -1,0 +1,73 @@
+import { argumentError } from './errors'
+
+interface Disposable {
+  dispose(): void
+}
+
+/** The innermost scope is the last one. */
+const scopes: Set<Disposable>[] = []
+
+/** Every new tensor reports here. */
+export function trackInScope(tensor: Disposable): void {
+  scopes.at(-1)?.add(tensor)
+}
+
+/**
+ * Runs `fn` and disposes every tensor made inside, except those in its result (a tensor, or arrays and plain objects
+ * of them, however deep), which pass to the surrounding scope. When `fn` throws, everything made inside is disposed.
+ *
+ * ```ts
+ * const y = scope(() => gcnAggregate(graph, gcnAggregate(graph, x)))
+ * ```
+ *
+ * @throws TypeError (`ERR_ARG_TYPE`) when `fn` is not a function or is asynchronous: a scope ends when `fn` returns,
+ * and an asynchronous function returns before its work is done. Use `using` or `dispose()` there.
+ */
+export function scope<T>(fn: () => T): T {
+  if (typeof fn !== 'function') {
+    throw argumentError('ERR_ARG_TYPE', 'scope', 'fn', 'be a function', typeof fn)
+  }
+  if (Object.prototype.toString.call(fn) === '[object AsyncFunction]') {
+    throw argumentError('ERR_ARG_TYPE', 'scope', 'fn', 'be synchronous', 'an async function')
+  }
+  const made = new Set<Disposable>()
+  const depth = scopes.push(made)
+  let kept = new Set<unknown>()
+  try {
+    const result = fn()
+    if (isThenable(result)) {
+      throw argumentError(
+        'ERR_ARG_TYPE',
+        'scope',
+        'fn',
+        'be synchronous',
+        'a function that returns a promise',
+      )
+    }
+    kept = reachable(result)
+    return result
+  } finally {
+    scopes.length = depth - 1
+    for (const tensor of made) {
+      if (kept.has(tensor)) trackInScope(tensor)
+      else tensor.dispose()
+    }
+  }
+}
+
+function isThenable(value: unknown): boolean {
+  return (
+    typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
+  )
+}
+
+/** The objects in a result: what arrays and plain objects hold, and other objects themselves. */
+function reachable(value: unknown, seen = new Set<unknown>()): Set<unknown> {
+  if (typeof value !== 'object' || value === null || seen.has(value)) return seen
+  seen.add(value)
+  const prototype = Object.getPrototypeOf(value)
+  const isPlain = Array.isArray(value) || prototype === null || Object.getPrototypeOf(prototype) === null
+  if (isPlain) for (const item of Object.values(value)) reachable(item, seen)
+  else if (value instanceof Map) for (const item of value.values()) reachable(item, seen)
+  return seen
+}

@@ -1,0 +1,45 @@
+import type { Backend } from './backend'
+import type { DType } from './dtype'
+
+/**
+ * A run of elements on one device, shared by the tensors that are views of it and given back when the last of them
+ * is disposed. The garbage collector is the net: a storage that nobody can reach any more is released as well.
+ */
+export class Storage<B = unknown> {
+  #owners = 1
+
+  /**
+   * @param buffer what the backend reads and writes: a typed array on the CPU, the addon's handle on the GPU
+   * @param release gives the memory back; it must not refer to this storage, or the collector could never see it die
+   */
+  constructor(
+    readonly backend: Backend,
+    readonly dtype: DType,
+    readonly length: number,
+    readonly buffer: B,
+    readonly release: () => void,
+  ) {
+    unreachable.register(this, release, this)
+  }
+
+  /** One more tensor shares this storage. */
+  retain(): this {
+    this.#owners++
+    return this
+  }
+
+  /** One owner less; the last one gives the memory back. */
+  drop(): void {
+    if (--this.#owners > 0) return
+    unreachable.unregister(this)
+    this.release()
+  }
+}
+
+const unreachable = new FinalizationRegistry<() => void>((release) => release())
+
+/**
+ * With `WARPGRAPH_POISON=1` new storages are filled with 0xff bytes (NaN in every float dtype, −1 in int32) instead
+ * of whatever the memory held, so that an element nobody wrote is seen. For tests.
+ */
+export const poisonNewStorages = process.env.WARPGRAPH_POISON === '1'

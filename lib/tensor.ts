@@ -1,0 +1,236 @@
+import { inspect } from 'node:util'
+import type ndarray from 'ndarray'
+import type { Backend, DeviceName } from './backend'
+import { backendFor } from './device'
+import { type DataOf, type DType, dtypes, type RawArray, widen } from './dtype'
+import { argumentError, checkAlive, describe, formatShape } from './errors'
+import { trackInScope } from './scope'
+import type { Storage } from './storage'
+
+/** A shape of known rank is a tuple, of unknown rank an array. */
+export type Shape<R extends number> = number extends R
+  ? readonly number[]
+  : R extends 0
+    ? readonly []
+    : R extends 1
+      ? readonly [number]
+      : R extends 2
+        ? readonly [number, number]
+        : R extends 3
+          ? readonly [number, number, number]
+          : R extends 4
+            ? readonly [number, number, number, number]
+            : readonly number[]
+
+/** The rank that a shape's type tells: its length, or anything when the length is not known. */
+// biome-ignore lint/suspicious/noExplicitAny: `any` is the rank that fits every rank, in both directions.
+export type RankOf<S extends readonly number[]> = number extends S['length'] ? any : S['length']
+
+/** Numbers nested as deep as the rank. */
+export type Nested = number | Nested[]
+
+/**
+ * An immutable, row-major, contiguous array of numbers on one device.
+ *
+ * Made by `tensor`, `fromNdarray` and the ops. The memory behind it is given back by `dispose()`, `using` or
+ * `scope()`; the garbage collector is only the net below them.
+ */
+// biome-ignore lint/suspicious/noExplicitAny: a rank not told by the type fits wherever a rank is asked for.
+export class Tensor<D extends DType = DType, R extends number = any> {
+  readonly dtype: D
+  readonly shape: Shape<R>
+  /** Number of elements. */
+  readonly size: number
+  readonly #storage: Storage
+  #disposed = false
+
+  /** @internal Takes over one ownership of the storage. */
+  constructor(storage: Storage, shape: readonly number[]) {
+    this.#storage = storage
+    this.dtype = storage.dtype as D
+    this.shape = Object.freeze(shape.slice()) as unknown as Shape<R>
+    this.size = storage.length
+    trackInScope(this)
+  }
+
+  /** Number of dimensions. */
+  get rank(): number {
+    return this.shape.length
+  }
+
+  /** Where the elements lie: `'cpu'` or `'cuda:N'`. */
+  get device(): DeviceName {
+    return this.#storage.backend.device
+  }
+
+  get disposed(): boolean {
+    return this.#disposed
+  }
+
+  /** @internal */
+  get storage(): Storage {
+    return this.#storage
+  }
+
+  /** A copy of the elements, once the device has computed them. The event loop goes on meanwhile. */
+  async data(): Promise<DataOf<D>> {
+    const storage = this.#alive('data')
+    return values(storage, await storage.backend.downloadAsync(storage)) as DataOf<D>
+  }
+
+  /** The same, waiting for the device here and now. */
+  dataSync(): DataOf<D> {
+    const storage = this.#alive('dataSync')
+    return values(storage, storage.backend.download(storage)) as DataOf<D>
+  }
+
+  /** The elements as nested arrays, as deep as the rank. */
+  async array(): Promise<Nested> {
+    this.#alive('array')
+    return nest(await this.data(), this.shape)
+  }
+
+  /** The only element. @throws RangeError (`ERR_SHAPE`) when there are more, or none */
+  async item(): Promise<number> {
+    this.#alive('item')
+    if (this.size !== 1) {
+      throw argumentError(
+        'ERR_SHAPE',
+        'item',
+        'tensor',
+        'have one element',
+        `shape ${formatShape(this.shape)}`,
+      )
+    }
+    return (await this.data())[0]!
+  }
+
+  /** The elements as an ndarray of the same shape. */
+  async toNdarray(): Promise<ndarray.NdArray<DataOf<D>>> {
+    const data = await this.data()
+    // Loaded here, since few programs need it.
+    const { default: make } = await import('ndarray')
+    return make(data, this.shape.slice())
+  }
+
+  /** The tensor on another device; a new handle on the same memory when it is there already. */
+  to(device: string): Tensor<D, R> {
+    const storage = this.#alive('to')
+    const backend = backendFor('to', device)
+    if (backend === storage.backend) return new Tensor(storage.retain(), this.shape)
+    return new Tensor(backend.upload(storage.dtype, storage.backend.download(storage)), this.shape)
+  }
+
+  /**
+   * The tensor in another dtype, on the same device. To half types it rounds to nearest even; to int32 it truncates
+   * towards zero and saturates, and NaN becomes 0.
+   */
+  cast<T extends DType>(dtype: T): Tensor<T, R> {
+    const storage = this.#alive('cast')
+    if (!Object.hasOwn(dtypes, dtype)) {
+      throw argumentError(
+        'ERR_DTYPE',
+        'cast',
+        'dtype',
+        `be ${Object.keys(dtypes).join(', ')}`,
+        describe(dtype),
+      )
+    }
+    if ((dtype as DType) === this.dtype) return new Tensor(storage.retain(), this.shape)
+    return compute(storage.backend, dtype, this.shape, (out) => storage.backend.cast(storage, out))
+  }
+
+  /** The same elements in another shape of as many elements; one dimension may be −1. Shares the memory. */
+  reshape<const S extends readonly number[]>(shape: S): Tensor<D, RankOf<S>> {
+    const storage = this.#alive('reshape')
+    const full = resolveShape('reshape', shape, this.size)
+    return new Tensor(storage.retain(), full)
+  }
+
+  /** Gives the memory back (when no other view shares it). Using the tensor afterwards is an error. */
+  dispose(): void {
+    if (this.#disposed) return
+    this.#disposed = true
+    this.#storage.drop()
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose()
+  }
+
+  get [Symbol.toStringTag](): string {
+    return `Tensor<${this.dtype}> ${formatShape(this.shape)}`
+  }
+
+  /** Values are shown on the CPU only: printing must not wait for a GPU. */
+  [inspect.custom](depth: number, options: object): string {
+    const head = `${this[Symbol.toStringTag]} on ${this.device}`
+    if (this.#disposed) return `${head} (disposed)`
+    if (depth < 0 || this.device !== 'cpu') return head
+    const shown = inspect(nest(this.dataSync(), this.shape), { ...options, maxArrayLength: 6, depth: 8 })
+    return `${head} ${shown}`
+  }
+
+  #alive(method: string): Storage {
+    checkAlive(method, 'tensor', this)
+    return this.#storage
+  }
+}
+
+/** A new tensor whose storage `fill` computes; nothing stays behind when that throws. */
+export function compute<D extends DType, R extends number>(
+  backend: Backend,
+  dtype: D,
+  shape: readonly number[],
+  fill: (out: Storage) => void,
+): Tensor<D, R> {
+  const out = backend.allocate(dtype, sizeOf(shape))
+  try {
+    fill(out)
+  } catch (error) {
+    out.drop()
+    throw error
+  }
+  return new Tensor(out, shape)
+}
+
+export function sizeOf(shape: readonly number[]): number {
+  let size = 1
+  for (const length of shape) size *= length
+  return size
+}
+
+/** A shape checked against a number of elements, with −1 replaced. */
+export function resolveShape(op: string, shape: readonly number[], size: number): number[] {
+  if (!Array.isArray(shape)) {
+    throw argumentError('ERR_ARG_TYPE', op, 'shape', 'be an array of lengths', describe(shape))
+  }
+  const full = shape.slice() as number[]
+  const open = full.indexOf(-1)
+  if (open >= 0) {
+    const known = sizeOf(full.toSpliced(open, 1))
+    full[open] = known === 0 ? 0 : size / known
+  }
+  for (const length of full) {
+    if (!Number.isInteger(length) || length < 0) {
+      const expected = open >= 0 ? `divide ${size} elements` : 'hold integers of at least 0'
+      throw argumentError('ERR_SHAPE', op, 'shape', expected, formatShape(shape))
+    }
+  }
+  if (sizeOf(full) !== size) {
+    throw argumentError('ERR_SHAPE', op, 'shape', `hold ${size} elements`, formatShape(shape))
+  }
+  return full
+}
+
+function values(storage: Storage, raw: RawArray): Float32Array | Int32Array {
+  return widen(storage.dtype, raw)
+}
+
+function nest(data: Float32Array | Int32Array, shape: readonly number[]): Nested {
+  if (shape.length === 0) return data[0]!
+  const [length, ...rest] = shape as [number, ...number[]]
+  if (rest.length === 0) return Array.from(data)
+  const stride = sizeOf(rest)
+  return Array.from({ length }, (_, i) => nest(data.subarray(i * stride, (i + 1) * stride), rest))
+}

@@ -1,0 +1,155 @@
+/**
+ * The contract between lib/ and csrc/: everything the native addon exports.
+ *
+ * Buffers are passed as handles: numbers that name a live allocation of the calling thread's environment. A handle
+ * that was released is refused, never dereferenced. Sizes count elements unless they say bytes. Every function
+ * checks that the buffers it was given are large enough for the sizes it was told, and lie on one device; shapes and
+ * values were checked by lib/. Work is queued on the environment's stream of the device and calls return at once,
+ * except where they say that they wait. Every function may throw the error that `setDeviceErrorFactory` makes.
+ */
+
+/** Names a device buffer. */
+export type BufferHandle = number
+
+/** A dtype's `code` in lib/dtype.ts. */
+export type DTypeCode = number
+
+export interface DriverStatus {
+  /** The CUDA version that the driver supports, 1000·major + 10·minor; 0 when there is no driver. */
+  readonly driverVersion: number
+  /** The CUDA version that the addon was built with, in the same form. */
+  readonly runtimeVersion: number
+  /** The compute capabilities that the addon has machine code for, for example "75 80 86 89 90 100 120". */
+  readonly architectures: string
+  readonly deviceCount: number
+  /** Why no device can be counted; null when it went well. */
+  readonly error: { readonly cudaName: string; readonly message: string } | null
+}
+
+export interface DeviceProperties {
+  readonly name: string
+  /** Major and minor. */
+  readonly computeCapability: readonly [number, number]
+  readonly multiprocessors: number
+  /** Bytes. */
+  readonly totalBytes: number
+  readonly l2Bytes: number
+}
+
+export interface MemoryFigures {
+  /** Buffers and bytes allocated on the device by the process and not yet released. */
+  readonly buffers: number
+  readonly bytes: number
+  readonly cachedBytes: number
+  readonly freeBytes: number
+  readonly totalBytes: number
+}
+
+export interface Addon {
+  /** Called once after loading: makes the error object that every function throws for a CUDA error. */
+  setDeviceErrorFactory(make: (message: string, code: string, cudaName: string) => Error): void
+  /** What the driver says. Never throws. */
+  driverStatus(): DriverStatus
+  deviceProperties(device: number): DeviceProperties
+
+  /** A new buffer with undefined contents. On a shortage the cache is freed and the allocation tried once more. */
+  allocate(device: number, bytes: number): BufferHandle
+  /** A new buffer holding a copy of the view's bytes. */
+  upload(device: number, elements: ArrayBufferView): BufferHandle
+  /** Sets every byte of a buffer. */
+  fill(buffer: BufferHandle, byte: number): void
+  /** Copies the buffer's first bytes into the view, as many as it holds; waits for the device. */
+  download(buffer: BufferHandle, into: ArrayBufferView): void
+  /** The same without waiting: a thread waits for the device and the promise then resolves. */
+  downloadAsync(buffer: BufferHandle, into: ArrayBufferView): Promise<void>
+  /** Gives the buffer back to the allocator, once reads in flight have ended. */
+  release(buffer: BufferHandle): void
+  memory(device: number): MemoryFigures
+  /** Gives cached memory back to the driver; waits for the device. */
+  emptyCache(device: number): void
+  /** Waits for all queued work. */
+  synchronize(device: number): void
+
+  /** out[i] = input[i] in another dtype, for `length` elements. */
+  cast(
+    input: BufferHandle,
+    inputDType: DTypeCode,
+    out: BufferHandle,
+    outDType: DTypeCode,
+    length: number,
+  ): void
+
+  /** Softmax over each row's edges, per head. rowPtr (numRows + 1) int32; scores, out (numEdges, heads). */
+  segmentSoftmax(
+    rowPtr: BufferHandle,
+    scores: BufferHandle,
+    out: BufferHandle,
+    dtype: DTypeCode,
+    numRows: number,
+    numEdges: number,
+    heads: number,
+  ): void
+
+  /**
+   * out[i] = Σ x[src] / √(dstDegrees[i]·srcDegrees[src]) over row i's edges. rowPtr (numRows + 1) and
+   * colIdx (numEdges) int32; x (numSrc, features) and out (numRows, features) in dtype; dstDegrees (numRows) and
+   * srcDegrees (numSrc) float32.
+   */
+  gcnAggregate(
+    rowPtr: BufferHandle,
+    colIdx: BufferHandle,
+    x: BufferHandle,
+    dstDegrees: BufferHandle,
+    srcDegrees: BufferHandle,
+    out: BufferHandle,
+    dtype: DTypeCode,
+    numRows: number,
+    numEdges: number,
+    numSrc: number,
+    features: number,
+  ): void
+
+  /**
+   * out[i] = feature-wise maximum of x[src] over row i's edges; `empty` for a row without edges. indices, when given,
+   * gets the winning edge (int32, lowest on ties, −1 for empty rows), (numRows, features).
+   */
+  csrMax(
+    rowPtr: BufferHandle,
+    colIdx: BufferHandle,
+    x: BufferHandle,
+    empty: number,
+    out: BufferHandle,
+    indices: BufferHandle | null,
+    dtype: DTypeCode,
+    numRows: number,
+    numEdges: number,
+    numSrc: number,
+    features: number,
+  ): void
+
+  /**
+   * q (batch, numQueries, heads, headDim), kvLatent (batch, numKeys, rank), wUpK (rank, heads, headDim),
+   * wUpV (rank, heads, valueDim), qRope (batch, numQueries, heads, ropeDim), kRope (batch, numKeys, ropeDim) →
+   * out (batch, numQueries, heads, valueDim). Rope tensors are null when ropeDim is 0.
+   */
+  mlaAttention(
+    q: BufferHandle,
+    kvLatent: BufferHandle,
+    wUpK: BufferHandle,
+    wUpV: BufferHandle,
+    qRope: BufferHandle | null,
+    kRope: BufferHandle | null,
+    out: BufferHandle,
+    dtype: DTypeCode,
+    batch: number,
+    numQueries: number,
+    numKeys: number,
+    heads: number,
+    headDim: number,
+    valueDim: number,
+    rank: number,
+    ropeDim: number,
+    scale: number,
+    causal: boolean,
+  ): void
+}
