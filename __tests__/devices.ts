@@ -1,0 +1,21 @@
+import { type DeviceName, devices, info } from 'warpgraph'
+
+/**
+ * The devices that every op is tested on. `WARPGRAPH_DEVICE=cuda` makes a missing GPU a failure; otherwise it is
+ * printed as absent.
+ */
+export const testDevices: readonly DeviceName[] = present()
+
+function present(): DeviceName[] {
+  const { gpuNotUsed } = info()
+  const found = devices()
+  if (found.length > 1) return found
+  if (process.env.WARPGRAPH_DEVICE?.startsWith('cuda')) throw new Error(gpuNotUsed?.reason)
+  console.warn(`no GPU here, tests run on the CPU alone: ${gpuNotUsed?.reason}`)
+  return found
+}
+
+/** A block of tests per device present. */
+export function onEachDevice(name: string, body: (device: DeviceName) => void): void {
+  describe.each(testDevices)(`${name} on %s`, body)
+}
