@@ -1,0 +1,59 @@
+{
+  # The addon is built where nvcc is found (CUDA 12 or 13); elsewhere the target is empty and the library runs on the
+  # CPU. The CUDA runtime is linked statically: at run time only the NVIDIA driver is needed.
+  "variables": {
+    "nvcc%": "<!(node csrc/gyp/toolkit.js nvcc)"
+  },
+  "targets": [
+    {
+      "target_name": "warpgraph",
+      "conditions": [
+        [
+          "nvcc == ''",
+          { "type": "none" },
+          {
+            "sources": ["<!@(node csrc/gyp/toolkit.js sources)"],
+            "include_dirs": [
+              "csrc",
+              "<!(node -p \"require('node-addon-api').include_dir\")",
+              "<!(node csrc/gyp/toolkit.js include)"
+            ],
+            "defines": [
+              "NAPI_VERSION=9",
+              "NAPI_CPP_EXCEPTIONS",
+              "WARPGRAPH_ARCHITECTURES=\"<!(node csrc/gyp/toolkit.js architectures)\""
+            ],
+            "cflags_cc!": ["-fno-exceptions", "-fno-rtti", "-std=gnu++17", "-std=gnu++20"],
+            "cflags_cc": ["-fexceptions", "-std=c++17", "-Wall", "-Wextra", "-fvisibility=hidden", "<!@(node csrc/gyp/toolkit.js werror)"],
+            "ldflags": ["-Wl,--exclude-libs,ALL"],
+            "libraries": ["<!@(node csrc/gyp/toolkit.js lib)", "-lcudart_static", "-ldl", "-lrt", "-lpthread"],
+            "rules": [
+              {
+                "rule_name": "nvcc",
+                "extension": "cu",
+                # Every header is an input of every kernel file, and so are the flags: make looks at files only.
+                "inputs": [
+                  "binding.gyp",
+                  "<!(node csrc/gyp/toolkit.js stamp)",
+                  "<!@(node csrc/gyp/toolkit.js headers)"
+                ],
+                "outputs": ["<(INTERMEDIATE_DIR)/<(RULE_INPUT_ROOT).cu.o"],
+                "process_outputs_as_sources": 1,
+                "message": "nvcc <(RULE_INPUT_PATH)",
+                "action": [
+                  "<(nvcc)",
+                  "-c",
+                  "<(RULE_INPUT_PATH)",
+                  "-o",
+                  "<(INTERMEDIATE_DIR)/<(RULE_INPUT_ROOT).cu.o",
+                  "-Icsrc",
+                  "<!@(node csrc/gyp/toolkit.js flags)"
+                ]
+              }
+            ]
+          }
+        ]
+      ]
+    }
+  ]
+}

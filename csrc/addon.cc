@@ -1,0 +1,40 @@
+// The native addon: one line per function.
+#include <napi.h>
+
+#include "binding/environment.h"
+#include "binding/functions.h"
+
+namespace warpgraph {
+namespace {
+
+Napi::Object init(Napi::Env env, Napi::Object exports) {
+  Environment::attach(env);
+  const auto add = [&](const char* name, auto* function) {
+    exports.Set(name, Napi::Function::New(env, function, name));
+  };
+  add("setDeviceErrorFactory", setDeviceErrorFactory);
+  add("driverStatus", driverStatus);
+  add("deviceProperties", deviceProperties);
+  add("synchronize", synchronize);
+
+  add("allocate", allocate);
+  add("upload", upload);
+  add("fill", fill);
+  add("download", download);
+  add("downloadAsync", downloadAsync);
+  add("release", release);
+  add("memory", memory);
+  add("emptyCache", emptyCache);
+
+  add("cast", cast);
+  add("segmentSoftmax", segmentSoftmax);
+  add("gcnAggregate", gcnAggregate);
+  add("csrMax", csrMax);
+  add("mlaAttention", mlaAttention);
+  return exports;
+}
+
+NODE_API_MODULE(warpgraph, init)
+
+}  // namespace
+}  // namespace warpgraph

@@ -1,0 +1,61 @@
+// Reads the arguments of one addon call. lib/ has checked what users can get wrong; this is the guard of
+// memory safety: whatever JavaScript passes, nothing is dereferenced that is not a live buffer of sufficient
+// size.
+#pragma once
+
+#include <napi.h>
+
+#include <memory>
+
+#include "binding/environment.h"
+#include "cuda/dtype.h"
+
+namespace warpgraph {
+
+class Arguments {
+ public:
+  // Throws a TypeError unless exactly `count` arguments came.
+  Arguments(const Napi::CallbackInfo& info, const char* op, size_t count);
+
+  Napi::Env env() const { return info_.Env(); }
+  const char* op() const { return op_; }
+  Environment& environment() const { return environment_; }
+
+  // An integer from 0 to 2^53 − 1.
+  int64_t size(size_t index) const;
+  float number(size_t index) const;
+  bool boolean(size_t index) const;
+  DType dtype(size_t index) const;
+  Napi::TypedArray view(size_t index) const;
+  bool isNull(size_t index) const { return info_[index].IsNull(); }
+
+  // A live buffer.
+  const std::shared_ptr<DeviceBuffer>& buffer(size_t index) const;
+
+  // The data of a live buffer of at least this many elements, on the device of the call's first such buffer.
+  template <typename T = void>
+  T* data(size_t index, DType dtype, std::initializer_list<int64_t> shape) {
+    return static_cast<T*>(checkedData(index, bytesOf(dtype), shape));
+  }
+
+  // The device of the buffers, current in this thread.
+  DeviceContext& device();
+
+  // Throws a DeviceError unless the launch succeeded.
+  void check(cudaError_t error) { environment_.check(error, device_->device(), op_); }
+
+  [[noreturn]] void fail(size_t index, const char* expected) const;
+
+ private:
+  void* checkedData(size_t index, size_t elementBytes, std::initializer_list<int64_t> shape);
+
+  const Napi::CallbackInfo& info_;
+  const char* const op_;
+  Environment& environment_;
+  DeviceContext* device_ = nullptr;
+};
+
+// The bytes of a product of sizes; SIZE_MAX when it does not fit, which no buffer has.
+size_t bytesFor(size_t elementBytes, std::initializer_list<int64_t> shape);
+
+}  // namespace warpgraph

@@ -1,0 +1,115 @@
+#include "binding/environment.h"
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "binding/pending_reads.h"
+#include "runtime/device_health.h"
+
+namespace warpgraph {
+namespace {
+
+constexpr int64_t kStepToTellV8 = int64_t{1} << 22;
+
+std::string mebibytes(int64_t bytes) {
+  return std::to_string(bytes >> 20) + " MiB";
+}
+
+}  // namespace
+
+void Environment::attach(Napi::Env env) {
+  auto* environment = new Environment(env);
+  env.SetInstanceData(environment);
+  env.AddCleanupHook([](Environment* ending) { ending->shutDown(); }, environment);
+}
+
+Environment::Environment(Napi::Env env) : env_(env), reads_(new PendingReads(env)) {}
+
+Environment::~Environment() {
+  errorFactory_.SuppressDestruct();
+}
+
+void Environment::shutDown() {
+  reads_->shutDown();
+  buffers_.clear();
+  devices_.clear();
+}
+
+DeviceContext& Environment::device(int index, const char* op) {
+  const cudaError_t lost = lostTo(index);
+  if (lost != cudaSuccess) {
+    throw makeError(std::string(op) + ": cuda:" + std::to_string(index) + " was lost to an earlier error (" +
+                        cudaGetErrorName(lost) + "); only a new process can use it again",
+                    "ERR_DEVICE_LOST", lost);
+  }
+  std::unique_ptr<DeviceContext>& context = devices_[index];
+  if (context == nullptr) check(DeviceContext::create(index, &context), index, op);
+  check(context->activate(), index, op);
+  return *context;
+}
+
+std::shared_ptr<DeviceBuffer> Environment::allocate(DeviceContext& context, size_t bytes, const char* op) {
+  void* block;
+  const cudaError_t result = context.allocator().allocate(bytes, context.stream(), &block);
+  if (result == cudaErrorMemoryAllocation) {
+    throw makeError(std::string(op) + ": " + memoryReport(context.device(), bytes),
+                    "ERR_DEVICE_OUT_OF_MEMORY", result);
+  }
+  check(result, context.device(), op);
+  return std::make_shared<DeviceBuffer>(context, block, bytes);
+}
+
+Napi::Value Environment::adopt(std::shared_ptr<DeviceBuffer> buffer) {
+  const auto bytes = static_cast<int64_t>(buffer->bytes());
+  const Handle handle = buffers_.add(std::move(buffer));
+  if (handle < 0) throw Napi::Error::New(env_, "too many live buffers");
+  tellV8(bytes);
+  return Napi::Number::New(env_, handle);
+}
+
+bool Environment::release(Handle handle) {
+  const std::shared_ptr<DeviceBuffer>* buffer = buffers_.find(handle);
+  if (buffer == nullptr) return false;
+  tellV8(-static_cast<int64_t>((*buffer)->bytes()));
+  return buffers_.release(handle);
+}
+
+void Environment::tellV8(int64_t change) {
+  untoldBytes_ += change;
+  if (std::abs(untoldBytes_) < kStepToTellV8) return;
+  Napi::MemoryManagement::AdjustExternalMemory(env_, untoldBytes_);
+  untoldBytes_ = 0;
+}
+
+std::string Environment::memoryReport(int device, size_t bytes) {
+  size_t free = 0;
+  size_t total = 0;
+  cudaMemGetInfo(&free, &total);
+  const AllocatorFigures figures = Allocator::of(device).figures();
+  return "cuda:" + std::to_string(device) + " is out of memory: asked for " + mebibytes(bytes) + ", " +
+         mebibytes(figures.bytes) + " live in " + std::to_string(figures.buffers) + " buffers, " +
+         mebibytes(figures.cachedBytes) + " cached, " + mebibytes(free) + " free of " + mebibytes(total);
+}
+
+void Environment::check(cudaError_t result, int device, const char* op) {
+  if (result != cudaSuccess) throw error(result, device, op);
+}
+
+Napi::Error Environment::error(cudaError_t result, int device, const char* op) {
+  cudaGetLastError();  // reported here; later calls must not find it again
+  noteError(device, result);
+  const std::string message = std::string(op) + ": cuda:" + std::to_string(device) + ": " +
+                              cudaGetErrorString(result) + " (" + cudaGetErrorName(result) + ")";
+  return makeError(message, lostTo(device) == cudaSuccess ? "ERR_DEVICE" : "ERR_DEVICE_LOST", result);
+}
+
+Napi::Error Environment::makeError(const std::string& message, const char* code, cudaError_t result) {
+  if (errorFactory_.IsEmpty()) return Napi::Error::New(env_, message);
+  const Napi::Value made =
+      errorFactory_.Call({Napi::String::New(env_, message), Napi::String::New(env_, code),
+                          Napi::String::New(env_, cudaGetErrorName(result))});
+  return Napi::Error(env_, made);
+}
+
+}  // namespace warpgraph

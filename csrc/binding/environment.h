@@ -1,0 +1,62 @@
+// What one JavaScript environment (the main thread or a worker) holds: its streams, its buffers, its reads in
+// flight. Nothing is shared between environments but the allocator's figures and the state of devices.
+#pragma once
+
+#include <napi.h>
+
+#include <map>
+#include <memory>
+
+#include "runtime/buffer_table.h"
+#include "runtime/device_context.h"
+
+namespace warpgraph {
+
+class PendingReads;
+
+class Environment {
+ public:
+  // Makes the environment's instance, which goes when the environment does.
+  static void attach(Napi::Env env);
+  static Environment& of(Napi::Env env) { return *env.GetInstanceData<Environment>(); }
+
+  explicit Environment(Napi::Env env);
+  ~Environment();
+
+  // The device, current in this thread. Throws when it was lost or cannot be used.
+  DeviceContext& device(int index, const char* op);
+
+  // A buffer of uninitialised memory. Throws when memory is short.
+  std::shared_ptr<DeviceBuffer> allocate(DeviceContext& context, size_t bytes, const char* op);
+
+  // Hands a buffer to JavaScript.
+  Napi::Value adopt(std::shared_ptr<DeviceBuffer> buffer);
+  bool release(Handle handle);
+
+  BufferTable& buffers() { return buffers_; }
+  PendingReads& reads() { return *reads_; }
+
+  void setErrorFactory(Napi::Function factory) { errorFactory_ = Napi::Persistent(factory); }
+
+  // Throws a DeviceError unless the call succeeded; an error that ends the device's context is remembered.
+  void check(cudaError_t error, int device, const char* op);
+  Napi::Error error(cudaError_t error, int device, const char* op);
+
+  // Gives everything back to the devices; the environment is about to end.
+  void shutDown();
+
+ private:
+  Napi::Error makeError(const std::string& message, const char* code, cudaError_t error);
+  std::string memoryReport(int device, size_t bytes);
+  // Tells V8 how much memory its objects keep, in steps: every call costs it a look at its own limits.
+  void tellV8(int64_t change);
+
+  const Napi::Env env_;
+  std::map<int, std::unique_ptr<DeviceContext>> devices_;
+  BufferTable buffers_;
+  std::unique_ptr<PendingReads> reads_;
+  Napi::FunctionReference errorFactory_;
+  int64_t untoldBytes_ = 0;
+};
+
+}  // namespace warpgraph

@@ -1,0 +1,31 @@
+// Every function the addon exports; typings/addon.d.ts says what each takes and does.
+#pragma once
+
+#include <napi.h>
+
+namespace warpgraph {
+
+// device.cc
+void setDeviceErrorFactory(const Napi::CallbackInfo& info);
+Napi::Value driverStatus(const Napi::CallbackInfo& info);
+Napi::Value deviceProperties(const Napi::CallbackInfo& info);
+void synchronize(const Napi::CallbackInfo& info);
+
+// memory.cc
+Napi::Value allocate(const Napi::CallbackInfo& info);
+Napi::Value upload(const Napi::CallbackInfo& info);
+void fill(const Napi::CallbackInfo& info);
+void download(const Napi::CallbackInfo& info);
+Napi::Value downloadAsync(const Napi::CallbackInfo& info);
+void release(const Napi::CallbackInfo& info);
+Napi::Value memory(const Napi::CallbackInfo& info);
+void emptyCache(const Napi::CallbackInfo& info);
+
+// One file per op.
+void cast(const Napi::CallbackInfo& info);
+void segmentSoftmax(const Napi::CallbackInfo& info);
+void gcnAggregate(const Napi::CallbackInfo& info);
+void csrMax(const Napi::CallbackInfo& info);
+void mlaAttention(const Napi::CallbackInfo& info);
+
+}  // namespace warpgraph

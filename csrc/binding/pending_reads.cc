@@ -1,0 +1,74 @@
+#include "binding/pending_reads.h"
+
+#include <utility>
+
+#include "binding/environment.h"
+
+namespace warpgraph {
+
+struct PendingReads::Read : ReadRequest {
+  Read(Napi::Env env, std::shared_ptr<DeviceBuffer> buffer, Napi::TypedArray into)
+      : deferred(Napi::Promise::Deferred::New(env)),
+        buffer(std::move(buffer)),
+        into(Napi::Persistent(into)) {}
+
+  Napi::Promise::Deferred deferred;
+  std::shared_ptr<DeviceBuffer> buffer;
+  Napi::Reference<Napi::TypedArray> into;
+};
+
+void PendingReads::startThread() {
+  bridge_ = Bridge::New(env_, "warpgraph data()", 0, 1, this);
+  bridge_.Unref(env_);
+  readback_ = std::make_unique<Readback>([this](std::unique_ptr<ReadRequest> request) {
+    // Refused only while the environment ends; what the read held is then freed with the environment.
+    auto* read = static_cast<Read*>(request.release());
+    bridge_.NonBlockingCall(read);
+  });
+}
+
+Napi::Promise PendingReads::start(std::shared_ptr<DeviceBuffer> buffer, Napi::TypedArray into, size_t bytes) {
+  constexpr const char* op = "data";
+  Environment& environment = Environment::of(env_);
+  DeviceContext& context = buffer->context();
+  auto read = std::make_unique<Read>(env_, buffer, into);
+  const Napi::Promise promise = read->deferred.Promise();
+  read->device = context.device();
+  read->source = buffer->data();
+  read->destination = static_cast<char*>(into.ArrayBuffer().Data()) + into.ByteOffset();
+  read->bytes = bytes;
+  environment.check(cudaEventCreateWithFlags(&read->ready, cudaEventDisableTiming | cudaEventBlockingSync),
+                    context.device(), op);
+  const cudaError_t error = cudaEventRecord(read->ready, context.stream());
+  if (error != cudaSuccess) {
+    cudaEventDestroy(read->ready);
+    throw environment.error(error, context.device(), op);
+  }
+  if (readback_ == nullptr) startThread();
+  if (inFlight_++ == 0) bridge_.Ref(env_);
+  readback_->submit(std::move(read));
+  return promise;
+}
+
+void PendingReads::finish(Napi::Env env, Napi::Function, PendingReads* reads, Read* pending) {
+  const std::unique_ptr<Read> read(pending);
+  if (env == nullptr) {
+    // The environment is ending: references to its values can no longer be given back one by one.
+    read->into.SuppressDestruct();
+    return;
+  }
+  if (--reads->inFlight_ == 0) reads->bridge_.Unref(env);
+  if (read->result == cudaSuccess) {
+    read->deferred.Resolve(env.Undefined());
+  } else {
+    read->deferred.Reject(Environment::of(env).error(read->result, read->device, "data").Value());
+  }
+}
+
+void PendingReads::shutDown() {
+  if (readback_ == nullptr) return;
+  readback_.reset();
+  bridge_.Release();
+}
+
+}  // namespace warpgraph

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "cuda/dtype.h"
+
+namespace warpgraph {
+
+// out[i] = input[i] in another dtype, for i < length. Rounds to nearest even; to int32 truncates and
+// saturates.
+cudaError_t launchCast(DType inputDType, const void* input, DType outDType, void* out, int64_t length,
+                       cudaStream_t stream);
+
+}  // namespace warpgraph

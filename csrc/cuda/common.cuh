@@ -1,0 +1,98 @@
+// What kernels share: the dtype switch, conversion to and from float32, grid sizes, warp reductions.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cuda/dtype.h"
+
+namespace warpgraph {
+
+constexpr unsigned kFullWarp = 0xffffffffu;
+constexpr int kWarpSize = 32;
+
+// Enough blocks to fill any card several times over, and far below every hardware limit of a grid: kernels
+// loop over their items in strides of the grid, so the number of items has no limit.
+constexpr int64_t kMostBlocks = 1 << 16;
+
+inline unsigned blocksFor(int64_t items, int64_t itemsPerBlock) {
+  return static_cast<unsigned>(std::min((items + itemsPerBlock - 1) / itemsPerBlock, kMostBlocks));
+}
+
+__device__ inline float toFloat(float value) {
+  return value;
+}
+__device__ inline float toFloat(__half value) {
+  return __half2float(value);
+}
+__device__ inline float toFloat(__nv_bfloat16 value) {
+  return __bfloat162float(value);
+}
+__device__ inline float toFloat(int32_t value) {
+  return static_cast<float>(value);
+}
+
+template <typename T>
+__device__ T fromFloat(float value);
+template <>
+__device__ inline float fromFloat(float value) {
+  return value;
+}
+template <>
+__device__ inline __half fromFloat(float value) {
+  return __float2half_rn(value);
+}
+template <>
+__device__ inline __nv_bfloat16 fromFloat(float value) {
+  return __float2bfloat16_rn(value);
+}
+// Truncates towards zero and saturates; NaN becomes 0.
+template <>
+__device__ inline int32_t fromFloat(float value) {
+  return __float2int_rz(value);
+}
+
+// Calls body(T{}) with the dtype's element type. The launcher's checks leave no other value.
+template <typename Body>
+cudaError_t dispatchFloat(DType dtype, Body body) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return body(float{});
+    case DType::kFloat16:
+      return body(__half{});
+    case DType::kBfloat16:
+      return body(__nv_bfloat16{});
+    case DType::kInt32:
+      break;
+  }
+  return cudaErrorInvalidValue;
+}
+
+template <typename Body>
+cudaError_t dispatchAny(DType dtype, Body body) {
+  return dtype == DType::kInt32 ? body(int32_t{}) : dispatchFloat(dtype, body);
+}
+
+// Maximum that keeps NaN, unlike fmaxf.
+__device__ inline float maxKeepingNaN(float a, float b) {
+  return a > b || isnan(a) ? a : b;
+}
+
+__device__ inline float warpSum(float value) {
+  for (int offset = kWarpSize / 2; offset > 0; offset /= 2)
+    value += __shfl_xor_sync(kFullWarp, value, offset);
+  return value;
+}
+
+__device__ inline float warpMax(float value) {
+  for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(kFullWarp, value, offset));
+  }
+  return value;
+}
+
+}  // namespace warpgraph

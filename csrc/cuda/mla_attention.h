@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/dtype.h"
+
+namespace warpgraph {
+
+struct MlaSizes {
+  int64_t batch, numQueries, numKeys, heads, headDim, valueDim, rank, ropeDim;
+  float scale;
+  bool causal;
+};
+
+// All in one dtype, row-major: q (batch, numQueries, heads, headDim), kvLatent (batch, numKeys, rank),
+// wUpK (rank, heads, headDim), wUpV (rank, heads, valueDim), qRope (batch, numQueries, heads, ropeDim) and
+// kRope (batch, numKeys, ropeDim), both unused when ropeDim is 0; out (batch, numQueries, heads, valueDim).
+struct MlaTensors {
+  const void *q, *kvLatent, *wUpK, *wUpV, *qRope, *kRope;
+  void* out;
+};
+
+// Bytes of device memory that launchMlaAttention writes intermediate results to.
+size_t mlaAttentionWorkspaceBytes(const MlaSizes& sizes);
+
+// softmax(scale·(q·k + qRope·kRope))·v with k = latent·wUpK, v = latent·wUpV; query t sees key s when not
+// causal or s ≤ t + numKeys − numQueries, and a query that sees no key gives zeros.
+cudaError_t launchMlaAttention(DType dtype, const MlaTensors& tensors, const MlaSizes& sizes, void* workspace,
+                               cudaStream_t stream);
+
+}  // namespace warpgraph

@@ -1,0 +1,23 @@
+#include "runtime/device_context.h"
+
+namespace warpgraph {
+
+cudaError_t DeviceContext::create(int device, std::unique_ptr<DeviceContext>* context) {
+  cudaError_t error = cudaSetDevice(device);
+  if (error != cudaSuccess) return error;
+  cudaStream_t stream;
+  error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (error != cudaSuccess) return error;
+  context->reset(new DeviceContext(device, stream));
+  return cudaSuccess;
+}
+
+DeviceContext::~DeviceContext() {
+  // Errors have nobody to go to any more; a driver that is already unloading refuses everything.
+  if (activate() != cudaSuccess) return;
+  cudaStreamSynchronize(stream_);
+  allocator_.endStream(stream_);
+  cudaStreamDestroy(stream_);
+}
+
+}  // namespace warpgraph

@@ -1,0 +1,44 @@
+#include "runtime/device_health.h"
+
+#include <atomic>
+
+namespace warpgraph {
+namespace {
+
+constexpr int kMostDevices = 64;
+std::atomic<int> lost[kMostDevices];
+
+bool endsContext(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContextIsDestroyed:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+cudaError_t lostTo(int device) {
+  if (device < 0 || device >= kMostDevices) return cudaErrorInvalidDevice;
+  return static_cast<cudaError_t>(lost[device].load(std::memory_order_relaxed));
+}
+
+void noteError(int device, cudaError_t error) {
+  if (device < 0 || device >= kMostDevices || !endsContext(error)) return;
+  int well = cudaSuccess;
+  lost[device].compare_exchange_strong(well, error);
+}
+
+}  // namespace warpgraph
