@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import type { Backend, DeviceCsr, DeviceSegments } from './backend'
 import { int32FromBigInts, int32FromNumbers, typedArrayName } from './elements'
 import { argumentError, describe, formatShape } from './errors'
@@ -53,6 +54,10 @@ export class Segments {
 
   get [Symbol.toStringTag](): string {
     return `${this.constructor.name} of ${this.numRows} rows, ${this.numEdges} edges`
+  }
+
+  [inspect.custom](): string {
+    return `${this[Symbol.toStringTag]}${this.#disposed ? ' (disposed)' : ''}`
   }
 
   /** @internal The structure on a device, copied there on first use and kept. */

@@ -1,0 +1,142 @@
+import { loadAddon } from '../lib/backends/cuda/addon'
+import type { BufferHandle } from '../typings/addon'
+
+// Every buffer, size and dtype of every op, replaced by a wrong one: the addon must refuse each before a kernel runs.
+
+const { addon } = loadAddon()
+const isUsable = addon !== null && addon.driverStatus().deviceCount > 0
+if (!isUsable) console.warn('no addon with a GPU here: the guards of its ops were not tested')
+
+const ops = ['cast', 'segmentSoftmax', 'gcnAggregate', 'csrMax', 'mlaAttention'] as const
+type Op = (typeof ops)[number]
+
+/** A right call: its arguments, and which of them are buffers, sizes and the dtype. */
+interface Call {
+  readonly args: unknown[]
+  readonly buffers: readonly number[]
+  readonly sizes: readonly number[]
+  readonly dtype: number
+}
+
+;(isUsable ? describe : describe.skip)('the ops of the addon', () => {
+  const loaded = addon!
+  // biome-ignore lint/suspicious/noExplicitAny: wrong arguments are the point
+  const untyped = loaded as unknown as Record<Op, (...args: any[]) => void>
+  const f32 = 0
+  const held: BufferHandle[] = []
+
+  function hold(elements: Float32Array | Int32Array): BufferHandle {
+    const handle = loaded.upload(0, elements)
+    held.push(handle)
+    return handle
+  }
+
+  const floats = (...values: number[]) => hold(Float32Array.from(values))
+  const ints = (...values: number[]) => hold(Int32Array.from(values))
+
+  afterEach(() => {
+    for (const handle of held.splice(0)) loaded.release(handle)
+  })
+
+  function rightCall(op: Op): Call {
+    const [rowPtr, colIdx] = [ints(0, 1, 3), ints(1, 0, 1)]
+    const [x, degrees, out] = [floats(1, 2, 3, 4), floats(1, 1), floats(0, 0, 0, 0)]
+    const two = () => floats(1, 1)
+    const mlaBuffers = [two(), two(), floats(1), floats(1), two(), two(), two()]
+    const mlaSizes = [1, 2, 2, 1, 1, 1, 1, 1]
+    const all: Record<Op, Call> = {
+      cast: { args: [x, f32, out, f32, 4], buffers: [0, 2], sizes: [4], dtype: 1 },
+      segmentSoftmax: {
+        args: [rowPtr, floats(1, 2, 3), floats(0, 0, 0), f32, 2, 3, 1],
+        buffers: [0, 1, 2],
+        sizes: [4, 5, 6],
+        dtype: 3,
+      },
+      gcnAggregate: {
+        args: [rowPtr, colIdx, x, degrees, degrees, out, f32, 2, 3, 2, 2],
+        buffers: [0, 1, 2, 3, 4, 5],
+        sizes: [7, 8, 9, 10],
+        dtype: 6,
+      },
+      csrMax: {
+        args: [rowPtr, colIdx, x, -Infinity, out, ints(0, 0, 0, 0), f32, 2, 3, 2, 2],
+        buffers: [0, 1, 2, 4, 5],
+        sizes: [7, 8, 9, 10],
+        dtype: 6,
+      },
+      mlaAttention: {
+        args: [...mlaBuffers, f32, ...mlaSizes, 1, true],
+        buffers: [0, 1, 2, 3, 4, 5, 6],
+        sizes: [8, 9, 10, 11, 12, 13, 14, 15],
+        dtype: 7,
+      },
+    }
+    return all[op]
+  }
+
+  function released(): BufferHandle {
+    const handle = loaded.allocate(0, 64)
+    loaded.release(handle)
+    return handle
+  }
+
+  /** What the op says to these arguments; undefined when it took them. */
+  function answer(op: Op, args: readonly unknown[]): string | undefined {
+    try {
+      untyped[op](...args)
+      return undefined
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+
+  test.each(ops)('%s takes the right call', (op) => {
+    expect(answer(op, rightCall(op).args)).toBeUndefined()
+    loaded.synchronize(0)
+  })
+
+  test.each(ops)('%s refuses a buffer that is dead, unknown or too small, wherever it stands', (op) => {
+    const { args, buffers } = rightCall(op)
+    const tiny = loaded.allocate(0, 1)
+    held.push(tiny)
+    for (const position of buffers) {
+      for (const wrong of [tiny, released(), 987654321, -1, NaN, '1', undefined]) {
+        expect(`${position} ${String(wrong)}: ${answer(op, args.with(position, wrong))}`).toContain(
+          `: ${op}: `,
+        )
+      }
+    }
+    expect(answer(op, args)).toBeUndefined()
+  })
+
+  test.each(ops)('%s refuses sizes that its buffers do not have, or that are no sizes', (op) => {
+    const { args, sizes } = rightCall(op)
+    for (const position of sizes) {
+      for (const wrong of [5, 2 ** 32 + 1, 2 ** 52, 2 ** 62, -1, 1.5, NaN, '2', undefined]) {
+        expect(`${position} ${String(wrong)}: ${answer(op, args.with(position, wrong))}`).toContain(
+          `: ${op}: `,
+        )
+      }
+    }
+    // A product of sizes beyond 64 bits must not come out small.
+    const huge = args.map((value, position) => (sizes.includes(position) ? 2 ** 52 : value))
+    expect(answer(op, huge)).toContain(`${op}: `)
+    expect(answer(op, args)).toBeUndefined()
+  })
+
+  test.each(ops)('%s refuses what is no dtype it computes on', (op) => {
+    const { args, dtype } = rightCall(op)
+    const int32 = 3
+    for (const wrong of [4, -1, NaN, 'float32', undefined, ...(op === 'cast' ? [] : [int32])]) {
+      expect(`${String(wrong)}: ${answer(op, args.with(dtype, wrong))}`).toContain(`: ${op}: `)
+    }
+  })
+
+  test('after all those errors the device still computes', () => {
+    const out = floats(9, 9, 9)
+    loaded.segmentSoftmax(ints(0, 1, 3), floats(5, 0, Math.log(3)), out, f32, 2, 3, 1)
+    const into = new Float32Array(3)
+    loaded.download(out, into)
+    expect(Array.from(into)).toEqual([1, expect.closeTo(0.25, 6), expect.closeTo(0.75, 6)])
+  })
+})

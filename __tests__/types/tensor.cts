@@ -1,0 +1,88 @@
+// What the types of tensors promise, seen from CommonJS. Compiled, never run: see types.test.ts.
+import warpgraph = require('warpgraph')
+
+import type { Tensor } from 'warpgraph'
+
+const { fromNdarray, scope, tensor } = warpgraph
+
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
+declare function same<A, B>(answer: Same<A, B>): void
+
+// The dtype follows the data, or the option.
+const floats = tensor([1, 2])
+same<typeof floats.dtype, 'float32'>(true)
+same<typeof floats.dtype, 'int32'>(false)
+const ints = tensor(Int32Array.of(1))
+same<typeof ints.dtype, 'int32'>(true)
+const longs = tensor(BigInt64Array.of(1n))
+same<typeof longs.dtype, 'int32'>(true)
+const doubles = tensor(Float64Array.of(1))
+same<typeof doubles.dtype, 'float32'>(true)
+const halves = tensor([1, 2], { dtype: 'float16' })
+same<typeof halves.dtype, 'float16'>(true)
+const cast = halves.cast('bfloat16')
+same<typeof cast.dtype, 'bfloat16'>(true)
+// @ts-expect-error: no such dtype
+tensor([1], { dtype: 'float64' })
+// @ts-expect-error: no such dtype
+floats.cast('int64')
+// @ts-expect-error: strings are no numbers
+tensor(['1'])
+// @ts-expect-error: an option that does not exist
+tensor([1], { type: 'int32' })
+
+// The rank follows the shape.
+const matrix = tensor([1, 2, 3, 4], { shape: [2, 2] })
+same<typeof matrix, Tensor<'float32', 2>>(true)
+same<typeof matrix.shape, readonly [number, number]>(true)
+const scalar = tensor(1, { shape: [] })
+same<typeof scalar, Tensor<'float32', 0>>(true)
+const cube = matrix.reshape([1, -1, 2])
+same<typeof cube, Tensor<'float32', 3>>(true)
+same<ReturnType<typeof matrix.cast<'int32'>>, Tensor<'int32', 2>>(true)
+const moved = matrix.to('cpu')
+same<typeof moved, Tensor<'float32', 2>>(true)
+const lengths: number[] = [2, 2]
+const unknownRank = tensor([1, 2, 3, 4], { shape: lengths })
+// Not known, so it fits every rank: the check is left to the call.
+const asMatrix: Tensor<'float32', 2> = unknownRank
+const asVector: Tensor<'float32', 1> = unknownRank
+// @ts-expect-error: rank 2 is not rank 3
+const asCube: Tensor<'float32', 3> = matrix
+// @ts-expect-error: float32 is not float16
+const asHalf: Tensor<'float16', 2> = matrix
+const anyTensor: Tensor = matrix
+
+// The arrays that come out follow the dtype.
+same<ReturnType<typeof floats.dataSync>, Float32Array>(true)
+same<ReturnType<typeof halves.dataSync>, Float32Array>(true)
+same<ReturnType<typeof ints.dataSync>, Int32Array>(true)
+same<ReturnType<typeof ints.data>, Promise<Int32Array>>(true)
+// @ts-expect-error: the values of int32 are no Float32Array
+const wrong: Promise<Float32Array> = ints.data()
+// @ts-expect-error: a promise is no array
+const early: Float32Array = floats.data()
+
+// Tensors cannot be changed.
+// @ts-expect-error: read-only
+floats.dtype = 'int32'
+// @ts-expect-error: read-only
+matrix.shape[0] = 3
+// @ts-expect-error: a tensor is made by tensor(), not by hand
+const handmade: Tensor = { dtype: 'float32', shape: [1], size: 1, rank: 1, device: 'cpu' }
+
+const kept = scope(() => ({ values: matrix, count: 1 }))
+same<typeof kept, { values: Tensor<'float32', 2>; count: number }>(true)
+
+const view = { data: Int32Array.of(1), shape: [1], stride: [1], offset: 0 }
+same<ReturnType<typeof fromNdarray<Int32Array>>['dtype'], 'int32'>(true)
+fromNdarray(view, { dtype: 'float32' })
+// @ts-expect-error: not an ndarray
+fromNdarray({ data: Int32Array.of(1) })
+
+{
+  using short = tensor([1])
+  short.dispose()
+}
+
+export = { asMatrix, asVector, asCube, asHalf, anyTensor, wrong, early, handmade }
