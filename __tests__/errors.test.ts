@@ -10,7 +10,7 @@ import {
   synchronize,
   tensor,
 } from 'warpgraph'
-import { argumentError, describe as describeValue } from '../lib/errors'
+import { argumentError, describe as describeValue } from '../lib/argument'
 import { onEachDevice } from './devices'
 import { argumentErrorWith, refused } from './refused'
 

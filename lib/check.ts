@@ -1,7 +1,7 @@
+import { argumentError, checkAlive, describe, formatShape } from './argument'
 import type { Backend } from './backend'
 import { Csr, Segments } from './csr'
 import { type DType, dtypes } from './dtype'
-import { argumentError, checkAlive, describe, formatShape } from './errors'
 import { Tensor } from './tensor'
 
 /** What an op says of one of its tensors. */
@@ -94,29 +94,5 @@ export function checkBoolean(op: string, name: string, value: unknown): boolean 
 /** A number; NaN only where `allowNaN`. */
 export function checkNumber(op: string, name: string, value: unknown, expected = 'be a number'): number {
   if (typeof value !== 'number') throw argumentError('ERR_ARG_TYPE', op, name, expected, describe(value))
-  return value
-}
-
-/** The options object of a call: undefined counts as empty, an unknown key is a mistake and named as one. */
-export function checkOptions<T extends object>(
-  op: string,
-  value: T | undefined,
-  known: readonly (keyof T & string)[],
-): T {
-  if (value === undefined) return {} as T
-  if (typeof value !== 'object' || value === null || value instanceof Tensor) {
-    throw argumentError('ERR_ARG_TYPE', op, 'options', 'be an object', describe(value))
-  }
-  for (const key of Object.keys(value)) {
-    if (!(known as readonly string[]).includes(key)) {
-      throw argumentError(
-        'ERR_ARG_VALUE',
-        op,
-        'options',
-        `have only ${known.join(', ')}`,
-        JSON.stringify(key),
-      )
-    }
-  }
   return value
 }

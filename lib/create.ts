@@ -1,7 +1,7 @@
+import { argumentError, checkOptions, describe, formatShape } from './argument'
 import { backendFor } from './device'
 import { type DType, dtypes } from './dtype'
 import { inferDType, type NumericArray, toRaw, typedArrayName } from './elements'
-import { argumentError, describe, formatShape } from './errors'
 import { type RankOf, resolveShape, Tensor } from './tensor'
 
 /** Arrays of numbers nested to some depth, all rows of one level equally long. */
@@ -43,9 +43,7 @@ export function tensor<
   const S extends readonly number[] = any,
 >(data: T, options: TensorOptions<D, S> = {}): Tensor<D, RankOf<S>> {
   const op = 'tensor'
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw argumentError('ERR_ARG_TYPE', op, 'options', 'be an object', describe(options))
-  }
+  checkOptions(op, options, ['shape', 'dtype', 'device'])
   const { flat, shape } = flatten(op, data)
   const dtype = checkDType(op, options.dtype ?? inferDType(op, flat))
   const full = resolveShape(op, options.shape ?? shape, flat.length)
@@ -71,11 +69,11 @@ export function fromNdarray<T extends NumericArray | number[], D extends DType =
   options: { readonly dtype?: D; readonly device?: string } = {},
 ): Tensor<D> {
   const op = 'fromNdarray'
+  checkOptions(op, options, ['dtype', 'device'])
   const { data, shape, stride, offset } = checkNdarray(op, view)
   const dtype = checkDType(op, options.dtype ?? inferDType(op, data))
   const size = shape.reduce((a, b) => a * b, 1)
-  const Copy = Array.isArray(data) ? Array : (data.constructor as unknown as ArrayConstructor)
-  const flat = new Copy<number>(size)
+  const flat = arrayLike(data, size)
   const index = shape.map(() => 0)
   for (let i = 0, at = offset; i < size; i++) {
     flat[i] = data[at]!
@@ -136,6 +134,11 @@ function checkNdarray(op: string, view: unknown): StridedArray<ArrayLike<number>
   if (!hasData || !Array.isArray(shape) || !Array.isArray(stride) || typeof offset !== 'number') {
     throw argumentError('ERR_ARG_TYPE', op, 'view', 'be an ndarray over an array of numbers', describe(view))
   }
+  const whole = [...stride, offset].every(Number.isInteger) && shape.every((length) => length >= 0)
+  if (!whole || !shape.every(Number.isInteger) || stride.length !== shape.length) {
+    const actual = `shape ${formatShape(shape)}, strides ${formatShape(stride)}, offset ${offset}`
+    throw argumentError('ERR_SHAPE', op, 'view', 'have a whole length and stride per axis', actual)
+  }
   let lowest = offset
   let highest = offset
   for (const [axis, length] of shape.entries()) {
@@ -143,10 +146,16 @@ function checkNdarray(op: string, view: unknown): StridedArray<ArrayLike<number>
     if (reach < 0) lowest += reach
     else highest += reach
   }
-  const isEmpty = shape.includes(0)
-  if (!isEmpty && (!Number.isInteger(lowest + highest) || lowest < 0 || highest >= data!.length)) {
+  if (!shape.includes(0) && (lowest < 0 || highest >= data!.length)) {
     const actual = `offsets ${lowest} to ${highest} in ${data!.length} elements`
     throw argumentError('ERR_SHAPE', op, 'view', 'stay inside its data', actual)
   }
   return { data: data!, shape, stride, offset }
+}
+
+/** An empty array of the same kind as `data`; a Buffer counts as the bytes it is. */
+function arrayLike(data: ArrayLike<number>, length: number): number[] {
+  const name = typedArrayName(data)
+  const kinds = globalThis as unknown as Record<string, ArrayConstructor>
+  return new (name === undefined ? Array : kinds[name]!)<number>(length)
 }

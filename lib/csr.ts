@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
+import { argumentError, checkOptions, describe, formatShape } from './argument'
 import type { Backend, DeviceCsr, DeviceSegments } from './backend'
 import { int32FromBigInts, int32FromNumbers, typedArrayName } from './elements'
-import { argumentError, describe, formatShape } from './errors'
 import { Storage } from './storage'
 
 /** Arrays that row pointers and column indices are given in. 64-bit integers are narrowed with a range check. */
@@ -94,8 +94,11 @@ export class Csr extends Segments {
     super(op, rowPtr)
     this.#colIdx = indexArray(op, 'colIdx', colIdx)
     this.numSrc = numSrc ?? this.numRows
+    if (typeof this.numSrc !== 'number') {
+      throw argumentError('ERR_ARG_TYPE', op, 'numSrc', numSrcRange, describe(numSrc))
+    }
     if (!Number.isInteger(this.numSrc) || this.numSrc < 0 || this.numSrc > 2147483647) {
-      throw argumentError('ERR_ARG_VALUE', op, 'numSrc', 'be an integer in [0, 2147483647]', describe(numSrc))
+      throw argumentError('ERR_ARG_VALUE', op, 'numSrc', numSrcRange, describe(numSrc))
     }
     checkColIdx(op, this.#colIdx, this.numEdges, this.numSrc)
   }
@@ -135,6 +138,8 @@ export class Csr extends Segments {
   }
 }
 
+const numSrcRange = 'be an integer in [0, 2147483647]'
+
 /** A structure on one device and what was derived from it there. */
 class DeviceCopy {
   degrees: Storage | undefined
@@ -168,7 +173,8 @@ export function segments(rowPtr: IndexArray): Segments {
  * pointer or column index that is wrong, naming the first one
  */
 export function csr(rowPtr: IndexArray, colIdx: IndexArray, options: { readonly numSrc?: number } = {}): Csr {
-  return new Csr('csr', rowPtr, colIdx, options.numSrc)
+  const { numSrc } = checkOptions('csr', options, ['numSrc'])
+  return new Csr('csr', rowPtr, colIdx, numSrc)
 }
 
 function indexArray(op: string, argument: string, value: unknown): Int32Array {

@@ -1,8 +1,9 @@
+import { argumentError, describe } from './argument'
 import type { Backend, DeviceMemory, DeviceName } from './backend'
 import { cpuBackend } from './backends/cpu'
 import { cudaBackends } from './backends/cuda'
 import { cudaStatus } from './backends/cuda/status'
-import { argumentError, DeviceError, describe } from './errors'
+import { DeviceError } from './errors'
 
 /** The device chosen by `setDefaultDevice`, or found on first use. */
 let chosen: Backend | undefined
@@ -23,7 +24,7 @@ export function defaultDevice(): DeviceName {
  * @throws DeviceError (`ERR_DEVICE_UNAVAILABLE`) when it cannot be used, saying why
  */
 export function setDefaultDevice(device: string): void {
-  chosen = backendFor('setDefaultDevice', device)
+  chosen = namedBackend('setDefaultDevice', device)
 }
 
 /** All devices that can be used here, the CPU first. */
@@ -57,11 +58,16 @@ export function synchronize(name?: string): void {
 
 /** The backend of a named device, or of the default one. */
 export function backendFor(op: string, name: string | undefined): Backend {
-  if (name === undefined) return defaultBackend()
+  return name === undefined ? defaultBackend() : namedBackend(op, name)
+}
+
+function namedBackend(op: string, name: string): Backend {
   if (name === 'cpu') return cpuBackend
-  const index = typeof name === 'string' ? /^cuda(?::(0|[1-9]\d*))?$/.exec(name) : null
+  const isString = typeof name === 'string'
+  const index = isString ? /^cuda(?::(0|[1-9]\d*))?$/.exec(name) : null
   if (index === null) {
-    throw argumentError('ERR_ARG_VALUE', op, 'device', "be 'cpu', 'cuda' or 'cuda:N'", describe(name))
+    const code = isString ? 'ERR_ARG_VALUE' : 'ERR_ARG_TYPE'
+    throw argumentError(code, op, 'device', "be 'cpu', 'cuda' or 'cuda:N'", describe(name))
   }
   const backend = cudaBackends()[Number(index[1] ?? 0)]
   if (backend === undefined) throw unavailable(op, name)
@@ -75,7 +81,7 @@ function defaultBackend(): Backend {
 
 function environmentBackend(): Backend | undefined {
   const name = process.env.WARPGRAPH_DEVICE
-  return name ? backendFor('WARPGRAPH_DEVICE', name) : undefined
+  return name ? namedBackend('WARPGRAPH_DEVICE', name) : undefined
 }
 
 function unavailable(op: string, name: string): DeviceError {

@@ -1,5 +1,5 @@
+import { argumentError, describe } from './argument'
 import { type DType, dtypes, narrow, type RawArray } from './dtype'
-import { argumentError } from './errors'
 
 /** Typed arrays that tensors are made from. */
 export type NumericArray =
@@ -76,7 +76,7 @@ export function toRaw(op: string, dtype: DType, data: ArrayLike<number> | BigInt
 function checkNumbers(op: string, data: ArrayLike<number>): void {
   for (let i = 0; i < data.length; i++) {
     if (typeof data[i] !== 'number') {
-      throw argumentError('ERR_ARG_TYPE', op, 'data', 'hold numbers', `${typeof data[i]} at index ${i}`)
+      throw argumentError('ERR_ARG_TYPE', op, 'data', 'hold numbers', `${kindOf(data[i])} at index ${i}`)
     }
   }
 }
@@ -89,10 +89,10 @@ export function int32FromNumbers(op: string, argument: string, data: ArrayLike<n
     return out
   }
   for (let i = 0; i < data.length; i++) {
-    const value = data[i]!
-    out[i] = value
+    const value: unknown = data[i]
+    if (typeof value === 'number') out[i] = value
     if (out[i] === value) continue
-    const actual = `${typeof value === 'number' ? value : typeof value} at index ${i}`
+    const actual = `${typeof value === 'number' ? value : kindOf(value)} at index ${i}`
     throw argumentError('ERR_ARG_VALUE', op, argument, 'hold integers within int32', actual)
   }
   return out
@@ -109,4 +109,9 @@ export function int32FromBigInts(op: string, argument: string, data: BigInt64Arr
     throw argumentError('ERR_ARG_VALUE', op, argument, 'hold integers within int32', actual)
   }
   return out
+}
+
+/** What stands where a number should: its kind, and of an array also its length. */
+function kindOf(value: unknown): string {
+  return typeof value === 'object' ? describe(value) : typeof value
 }

@@ -64,8 +64,8 @@ function chosenDevice(): Chosen {
 
 function gpuNotUsed({ device, failure }: Chosen): Info['gpuNotUsed'] {
   const status = cudaStatus()
-  if (!status.usable) return { reason: status.reason, mend: status.mend }
   if (failure !== undefined) return { reason: failure, mend: 'Change or unset WARPGRAPH_DEVICE.' }
+  if (!status.usable) return { reason: status.reason, mend: status.mend }
   if (device !== 'cpu') return null
   return {
     reason: 'The CPU was chosen as the default device.',

@@ -1,4 +1,4 @@
-import { argumentError } from './errors'
+import { argumentError, describe } from './argument'
 
 interface Disposable {
   dispose(): void
@@ -25,7 +25,7 @@ export function trackInScope(tensor: Disposable): void {
  */
 export function scope<T>(fn: () => T): T {
   if (typeof fn !== 'function') {
-    throw argumentError('ERR_ARG_TYPE', 'scope', 'fn', 'be a function', typeof fn)
+    throw argumentError('ERR_ARG_TYPE', 'scope', 'fn', 'be a function', describe(fn))
   }
   if (Object.prototype.toString.call(fn) === '[object AsyncFunction]') {
     throw argumentError('ERR_ARG_TYPE', 'scope', 'fn', 'be synchronous', 'an async function')
@@ -36,6 +36,8 @@ export function scope<T>(fn: () => T): T {
   try {
     const result = fn()
     if (isThenable(result)) {
+      // The caller never gets the promise: its failure must not end the process as one that nobody handles.
+      Promise.resolve(result).catch(() => {})
       throw argumentError(
         'ERR_ARG_TYPE',
         'scope',

@@ -1,9 +1,9 @@
 import { inspect } from 'node:util'
-import type ndarray from 'ndarray'
+import ndarray from 'ndarray'
+import { argumentError, checkAlive, describe, formatShape } from './argument'
 import type { Backend, DeviceName } from './backend'
 import { backendFor } from './device'
 import { type DataOf, type DType, dtypes, type RawArray, widen } from './dtype'
-import { argumentError, checkAlive, describe, formatShape } from './errors'
 import { trackInScope } from './scope'
 import type { Storage } from './storage'
 
@@ -107,10 +107,8 @@ export class Tensor<D extends DType = DType, R extends number = any> {
 
   /** The elements as an ndarray of the same shape. */
   async toNdarray(): Promise<ndarray.NdArray<DataOf<D>>> {
-    const data = await this.data()
-    // Loaded here, since few programs need it.
-    const { default: make } = await import('ndarray')
-    return make(data, this.shape.slice())
+    this.#alive('toNdarray')
+    return ndarray(await this.data(), this.shape.slice())
   }
 
   /** The tensor on another device; a new handle on the same memory when it is there already. */
@@ -177,7 +175,10 @@ export class Tensor<D extends DType = DType, R extends number = any> {
   }
 }
 
-/** A new tensor whose storage `fill` computes; nothing stays behind when that throws. */
+/**
+ * A new tensor whose storage `fill` computes; nothing stays behind when that throws. An empty one needs no computing,
+ * whatever the sizes it is made from.
+ */
 export function compute<D extends DType, R extends number>(
   backend: Backend,
   dtype: D,
@@ -186,7 +187,7 @@ export function compute<D extends DType, R extends number>(
 ): Tensor<D, R> {
   const out = backend.allocate(dtype, sizeOf(shape))
   try {
-    fill(out)
+    if (out.length > 0) fill(out)
   } catch (error) {
     out.drop()
     throw error

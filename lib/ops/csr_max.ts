@@ -1,7 +1,8 @@
-import { checkBoolean, checkCsr, checkDimension, checkNumber, checkOptions, checkTensor } from '../check'
+import { checkOptions } from '../argument'
+import { checkBoolean, checkCsr, checkDimension, checkNumber, checkTensor } from '../check'
 import type { Csr } from '../csr'
 import type { FloatDType } from '../dtype'
-import { compute, type Tensor } from '../tensor'
+import { compute, sizeOf, Tensor } from '../tensor'
 
 export interface CsrMaxOptions {
   /** The value of rows without edges; −∞ when absent. */
@@ -51,16 +52,16 @@ export function csrMax<D extends FloatDType>(
   checkNumber(op, 'empty', empty)
   const { backend } = x.storage
   const shape = [graph.numRows, x.shape[1]]
-  if (!checkBoolean(op, 'withIndices', withIndices)) {
-    return compute(backend, x.dtype, shape, (out) => {
-      backend.csrMax(graph.on(backend), x.storage, empty, out, null, x.shape[1])
-    })
-  }
-  let values: Tensor<D, 2> | undefined
-  const indices = compute<'int32', 2>(backend, 'int32', shape, (winners) => {
-    values = compute(backend, x.dtype, shape, (out) => {
+  const winners = checkBoolean(op, 'withIndices', withIndices)
+    ? backend.allocate('int32', sizeOf(shape))
+    : null
+  try {
+    const values = compute<D, 2>(backend, x.dtype, shape, (out) => {
       backend.csrMax(graph.on(backend), x.storage, empty, out, winners, x.shape[1])
     })
-  })
-  return { values: values!, indices }
+    return winners === null ? values : { values, indices: new Tensor<'int32', 2>(winners, shape) }
+  } catch (error) {
+    winners?.drop()
+    throw error
+  }
 }

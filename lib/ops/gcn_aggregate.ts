@@ -1,8 +1,8 @@
+import { argumentError, checkOptions, describe } from '../argument'
 import type { Backend } from '../backend'
-import { checkCsr, checkDimension, checkOptions, checkSameDevice, checkTensor } from '../check'
+import { checkCsr, checkDimension, checkSameDevice, checkTensor } from '../check'
 import type { Csr } from '../csr'
 import type { FloatDType } from '../dtype'
-import { argumentError, describe } from '../errors'
 import type { Storage } from '../storage'
 import { compute, Tensor } from '../tensor'
 

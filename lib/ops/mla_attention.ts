@@ -1,14 +1,13 @@
+import { argumentError, checkOptions } from '../argument'
 import {
   checkBoolean,
   checkDimension,
   checkNumber,
-  checkOptions,
   checkSameDevice,
   checkSameDType,
   checkTensor,
 } from '../check'
 import type { FloatDType } from '../dtype'
-import { argumentError } from '../errors'
 import { compute, type Tensor } from '../tensor'
 
 export interface MlaAttentionOptions<D extends FloatDType = FloatDType> {

@@ -1,5 +1,5 @@
+import { argumentError, describe, formatShape } from '../argument'
 import type { DType } from '../dtype'
-import { argumentError, describe, formatShape } from '../errors'
 
 /**
  * How far two numbers may lie apart: |actual − expected| ≤ atol + rtol·|expected|.

@@ -1,8 +1,7 @@
+import { argumentError, checkOptions, describe, formatShape } from '../argument'
 import type { DeviceName } from '../backend'
-import { checkOptions } from '../check'
 import { device, devices as presentDevices } from '../device'
 import type { DType } from '../dtype'
-import { argumentError, describe, formatShape } from '../errors'
 import { Tensor } from '../tensor'
 import { difference, resolveTolerance, type TensorDifference, type Tolerance } from './difference'
 

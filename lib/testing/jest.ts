@@ -1,5 +1,5 @@
+import { describe, formatShape } from '../argument'
 import { typedArrayName } from '../elements'
-import { describe, formatShape } from '../errors'
 import { Tensor } from '../tensor'
 import { difference, explain, resolveTolerance, type Tolerance } from './difference'
 

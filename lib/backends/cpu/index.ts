@@ -9,6 +9,7 @@ import type {
   MlaTensors,
 } from '../../backend'
 import { type DType, dtypes, narrow, type RawArray, widen } from '../../dtype'
+import { DeviceError } from '../../errors'
 import { poisonNewStorages, Storage } from '../../storage'
 import { csrMax } from './csr_max'
 import { gcnAggregate } from './gcn_aggregate'
@@ -25,7 +26,7 @@ class CpuBackend implements Backend {
   readonly #live = { tensors: 0, bytes: 0 }
 
   allocate(dtype: DType, length: number): Storage {
-    const array = new dtypes[dtype].array(length)
+    const array = newArray(dtype, length)
     if (poisonNewStorages) new Uint8Array(array.buffer).fill(0xff)
     return this.#adopt(dtype, array)
   }
@@ -124,6 +125,16 @@ class CpuBackend implements Backend {
 }
 
 export const cpuBackend: Backend = new CpuBackend()
+
+function newArray(dtype: DType, length: number): RawArray {
+  try {
+    return new dtypes[dtype].array(length)
+  } catch {
+    const bytes = length * dtypes[dtype].bytes
+    const message = `cpu is out of memory: asked for ${bytes} bytes, ${freemem()} free of ${totalmem()}`
+    throw new DeviceError(message, 'ERR_DEVICE_OUT_OF_MEMORY')
+  }
+}
 
 function rawOf(storage: Storage): RawArray {
   return storage.buffer as RawArray

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import bindings from 'bindings'
 import type { Addon } from '../../../typings/addon'
 import { DeviceError, type DeviceErrorCode } from '../../errors'
@@ -60,7 +60,10 @@ interface Candidate {
 
 function candidates(): Candidate[] {
   const chosen = process.env.WARPGRAPH_ADDON
-  if (chosen) return [{ source: 'environment', path: chosen, open: () => require(chosen) }]
+  if (chosen) {
+    const path = resolve(chosen)
+    return [{ source: 'environment', path, open: () => require(path) }]
+  }
   const built = join(packageRoot, 'build', 'Release', 'warpgraph.node')
   const prebuilt = join(packageRoot, 'prebuilds', `${process.platform}-${process.arch}`, 'warpgraph.node')
   return [

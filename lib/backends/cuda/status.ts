@@ -37,11 +37,15 @@ function findOut(): CudaStatus {
 }
 
 function withoutAddon(failures: string[]): CudaStatus {
+  const reason = `The native addon was not loaded (${failures.join('; ')}).`
+  if (process.env.WARPGRAPH_ADDON) {
+    return { usable: false, driver: null, reason, mend: 'Correct or unset WARPGRAPH_ADDON.' }
+  }
   const supported = process.platform === 'linux' && process.arch === 'x64'
   return {
     usable: false,
     driver: null,
-    reason: `The native addon was not loaded (${failures.join('; ')}).`,
+    reason,
     mend: supported
       ? 'Reinstall the package, or build the addon with the CUDA toolkit: npm run build in a checkout.'
       : `Prebuilt addons exist for linux-x64, this is ${process.platform}-${process.arch}: build one in a checkout.`,

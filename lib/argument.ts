@@ -1,0 +1,70 @@
+import type { ArgumentError, ArgumentErrorCode } from './errors'
+
+const typeErrors: ReadonlySet<ArgumentErrorCode> = new Set([
+  'ERR_ARG_TYPE',
+  'ERR_DTYPE',
+  'ERR_DEVICE_MISMATCH',
+  'ERR_DISPOSED',
+])
+
+/**
+ * The one builder of argument errors, so that all of them read alike:
+ * `segmentSoftmax: scores must have 6912 rows (the graph's edges), got shape [6911, 8]`.
+ */
+export function argumentError(
+  code: ArgumentErrorCode,
+  op: string,
+  argument: string,
+  expected: string,
+  actual: string,
+): ArgumentError {
+  const message = `${op}: ${argument} must ${expected}, got ${actual}`
+  const error = typeErrors.has(code) ? new TypeError(message) : new RangeError(message)
+  return Object.assign(error, { code })
+}
+
+/** Throws when a tensor or graph was disposed. */
+export function checkAlive(op: string, argument: string, value: { readonly disposed: boolean }): void {
+  if (value.disposed) throw argumentError('ERR_DISPOSED', op, argument, 'be alive', 'one that was disposed')
+}
+
+/** A value as error messages show it: short, and with what usually is the mistake. */
+export function describe(value: unknown): string {
+  if (value === null || value === undefined) return String(value)
+  if (typeof value === 'string') return JSON.stringify(value)
+  if (typeof value === 'function') return 'a function'
+  if (typeof value !== 'object') return `${typeof value} ${String(value)}`
+  if (Array.isArray(value)) return `an array of length ${value.length}`
+  // Tensors and graphs tell what they are by their Symbol.toStringTag.
+  const kind = Object.prototype.toString.call(value).slice(8, -1)
+  return kind === 'Promise' ? 'a Promise (is an await missing?)' : kind
+}
+
+/** `[6911, 8]`. */
+export function formatShape(shape: readonly number[]): string {
+  return `[${shape.join(', ')}]`
+}
+
+/** The options object of a call: undefined counts as empty, an unknown key is a mistake and named as one. */
+export function checkOptions<T extends object>(
+  op: string,
+  value: T | undefined,
+  known: readonly (keyof T & string)[],
+): T {
+  if (value === undefined) return {} as T
+  if (Object.prototype.toString.call(value) !== '[object Object]') {
+    throw argumentError('ERR_ARG_TYPE', op, 'options', 'be an object', describe(value))
+  }
+  for (const key of Object.keys(value)) {
+    if (!(known as readonly string[]).includes(key)) {
+      throw argumentError(
+        'ERR_ARG_VALUE',
+        op,
+        'options',
+        `have only ${known.join(', ')}`,
+        JSON.stringify(key),
+      )
+    }
+  }
+  return value
+}
