@@ -7,15 +7,19 @@ const { addon } = loadAddon()
 const isUsable = addon !== null && addon.driverStatus().deviceCount > 0
 if (!isUsable) console.warn('no addon with a GPU here: the guards of its ops were not tested')
 
-const ops = ['cast', 'segmentSoftmax', 'gcnAggregate', 'csrMax', 'mlaAttention'] as const
+const ops = ['cast', 'segmentSoftmax', 'gcnWeights', 'gcnAggregate', 'csrMax', 'mlaAttention'] as const
 type Op = (typeof ops)[number]
+
+/** The op as messages name it. */
+const nameOf = (op: Op) => (op === 'gcnWeights' ? 'gcnAggregate' : op)
 
 /** A right call: its arguments, and which of them are buffers, sizes and the dtype. */
 interface Call {
   readonly args: unknown[]
   readonly buffers: readonly number[]
   readonly sizes: readonly number[]
-  readonly dtype: number
+  /** Null when the op takes none. */
+  readonly dtype: number | null
 }
 
 ;(isUsable ? describe : describe.skip)('the ops of the addon', () => {
@@ -38,30 +42,42 @@ interface Call {
     for (const handle of held.splice(0)) loaded.release(handle)
   })
 
+  /** The graph's row 0 as a run, its row 1 as a hub of two pieces; the layout is that of csrc/cuda/schedule.h. */
+  function schedule(): [BufferHandle, number, BufferHandle, number, number] {
+    const items = ints(1, -1, 1, 2, 1, -1, 2, 3, 0, 1, 0, 1)
+    return [items, 3, ints(1, 0, 2, 0), 1, 2]
+  }
+
   function rightCall(op: Op): Call {
     const [rowPtr, colIdx] = [ints(0, 1, 3), ints(1, 0, 1)]
-    const [x, degrees, out] = [floats(1, 2, 3, 4), floats(1, 1), floats(0, 0, 0, 0)]
+    const [x, out] = [floats(1, 2, 3, 4), floats(0, 0, 0, 0)]
     const two = () => floats(1, 1)
     const mlaBuffers = [two(), two(), floats(1), floats(1), two(), two(), two()]
     const mlaSizes = [1, 2, 2, 1, 1, 1, 1, 1]
     const all: Record<Op, Call> = {
       cast: { args: [x, f32, out, f32, 4], buffers: [0, 2], sizes: [4], dtype: 1 },
       segmentSoftmax: {
-        args: [rowPtr, floats(1, 2, 3), floats(0, 0, 0), f32, 2, 3, 1],
-        buffers: [0, 1, 2],
-        sizes: [4, 5, 6],
+        args: [rowPtr, floats(1, 2, 3), floats(0, 0, 0), f32, 2, 3, 1, ...schedule()],
+        buffers: [0, 1, 2, 7, 9],
+        sizes: [4, 5, 6, 8, 10, 11],
         dtype: 3,
       },
+      gcnWeights: {
+        args: [rowPtr, colIdx, two(), two(), floats(0, 0, 0), 2, 3, 2, ...schedule()],
+        buffers: [0, 1, 2, 3, 4, 8, 10],
+        sizes: [5, 6, 7, 9, 11, 12],
+        dtype: null,
+      },
       gcnAggregate: {
-        args: [rowPtr, colIdx, x, degrees, degrees, out, f32, 2, 3, 2, 2],
-        buffers: [0, 1, 2, 3, 4, 5],
-        sizes: [7, 8, 9, 10],
-        dtype: 6,
+        args: [rowPtr, colIdx, floats(1, 1, 1), x, out, f32, 2, 3, 2, 2, ...schedule()],
+        buffers: [0, 1, 2, 3, 4, 10, 12],
+        sizes: [6, 7, 8, 9, 11, 13, 14],
+        dtype: 5,
       },
       csrMax: {
-        args: [rowPtr, colIdx, x, -Infinity, out, ints(0, 0, 0, 0), f32, 2, 3, 2, 2],
-        buffers: [0, 1, 2, 4, 5],
-        sizes: [7, 8, 9, 10],
+        args: [rowPtr, colIdx, x, -Infinity, out, ints(0, 0, 0, 0), f32, 2, 3, 2, 2, ...schedule()],
+        buffers: [0, 1, 2, 4, 5, 11, 13],
+        sizes: [7, 8, 9, 10, 12, 14, 15],
         dtype: 6,
       },
       mlaAttention: {
@@ -102,7 +118,7 @@ interface Call {
     for (const position of buffers) {
       for (const wrong of [tiny, released(), 987654321, -1, NaN, '1', undefined]) {
         expect(`${position} ${String(wrong)}: ${answer(op, args.with(position, wrong))}`).toContain(
-          `: ${op}: `,
+          `: ${nameOf(op)}: `,
         )
       }
     }
@@ -114,27 +130,27 @@ interface Call {
     for (const position of sizes) {
       for (const wrong of [5, 2 ** 32 + 1, 2 ** 52, 2 ** 62, -1, 1.5, NaN, '2', undefined]) {
         expect(`${position} ${String(wrong)}: ${answer(op, args.with(position, wrong))}`).toContain(
-          `: ${op}: `,
+          `: ${nameOf(op)}: `,
         )
       }
     }
     // A product of sizes beyond 64 bits must not come out small.
     const huge = args.map((value, position) => (sizes.includes(position) ? 2 ** 52 : value))
-    expect(answer(op, huge)).toContain(`${op}: `)
+    expect(answer(op, huge)).toContain(`${nameOf(op)}: `)
     expect(answer(op, args)).toBeUndefined()
   })
 
-  test.each(ops)('%s refuses what is no dtype it computes on', (op) => {
+  test.each(ops.filter((op) => op !== 'gcnWeights'))('%s refuses what is no dtype it computes on', (op) => {
     const { args, dtype } = rightCall(op)
     const int32 = 3
     for (const wrong of [4, -1, NaN, 'float32', undefined, ...(op === 'cast' ? [] : [int32])]) {
-      expect(`${String(wrong)}: ${answer(op, args.with(dtype, wrong))}`).toContain(`: ${op}: `)
+      expect(`${String(wrong)}: ${answer(op, args.with(dtype!, wrong))}`).toContain(`: ${nameOf(op)}: `)
     }
   })
 
   test('after all those errors the device still computes', () => {
     const out = floats(9, 9, 9)
-    loaded.segmentSoftmax(ints(0, 1, 3), floats(5, 0, Math.log(3)), out, f32, 2, 3, 1)
+    loaded.segmentSoftmax(ints(0, 1, 3), floats(5, 0, Math.log(3)), out, f32, 2, 3, 1, ...schedule())
     const into = new Float32Array(3)
     loaded.download(out, into)
     expect(Array.from(into)).toEqual([1, expect.closeTo(0.25, 6), expect.closeTo(0.75, 6)])

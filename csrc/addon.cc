@@ -28,6 +28,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
 
   add("cast", cast);
   add("segmentSoftmax", segmentSoftmax);
+  add("gcnWeights", gcnWeights);
   add("gcnAggregate", gcnAggregate);
   add("csrMax", csrMax);
   add("mlaAttention", mlaAttention);

@@ -18,11 +18,25 @@ export interface DeviceMemory {
   readonly totalBytes: number
 }
 
+/** Something that holds device memory until it is dropped. */
+export interface Droppable {
+  drop(): void
+}
+
+/** What was derived from a graph on one device. Made when first asked for, kept, dropped with the graph. */
+export interface DerivedData {
+  /** The entry of this name; `make` gets the graph's row pointer in host memory, to read only. */
+  get<T extends Droppable>(name: string, make: (rowPtr: Int32Array) => T): T
+  /** Drops the entry of this name, if there is one. */
+  forget(name: string): void
+}
+
 /** Row pointer of segments, on one device: `rowPtr` has `numRows + 1` int32 elements. */
 export interface DeviceSegments {
   readonly numRows: number
   readonly numEdges: number
   readonly rowPtr: Storage
+  readonly derived: DerivedData
 }
 
 /** A graph on one device: row i holds the edges into destination i, `colIdx[e]` in [0, numSrc) is e's source. */
@@ -82,6 +96,7 @@ export interface Backend {
 
   cast(input: Storage, out: Storage): void
   segmentSoftmax(segments: DeviceSegments, scores: Storage, out: Storage, heads: number): void
+  /** Degrees are float32 or int32. */
   gcnAggregate(
     graph: DeviceCsr,
     x: Storage,

@@ -1,8 +1,8 @@
 import { inspect } from 'node:util'
 import { argumentError, checkOptions, describe, formatShape } from './argument'
-import type { Backend, DeviceCsr, DeviceSegments } from './backend'
+import type { Backend, DerivedData, DeviceCsr, DeviceSegments, Droppable } from './backend'
 import { int32FromBigInts, int32FromNumbers, typedArrayName } from './elements'
-import { Storage } from './storage'
+import type { Storage } from './storage'
 
 /** Arrays that row pointers and column indices are given in. 64-bit integers are narrowed with a range check. */
 export type IndexArray = Int32Array | BigInt64Array | readonly number[]
@@ -76,7 +76,8 @@ export class Segments {
 
   protected makeCopy(backend: Backend): DeviceCopy {
     const { numRows, numEdges } = this
-    return new DeviceCopy({ numRows, numEdges, rowPtr: backend.upload('int32', this.pointers) })
+    const rowPtr = backend.upload('int32', this.pointers)
+    return new DeviceCopy([rowPtr], this.pointers, (derived) => ({ numRows, numEdges, rowPtr, derived }))
   }
 }
 
@@ -125,30 +126,58 @@ export class Csr extends Segments {
 
   /** @internal Row lengths as float32, on a device: the in-degrees. Made on first use and kept. */
   degreesOn(backend: Backend): Storage {
-    const copy = this.copyOn(backend)
-    copy.degrees ??= backend.upload('float32', rowLengths(this.pointers))
-    return copy.degrees
+    const { derived } = this.on(backend)
+    return derived.get('degrees', (rowPtr) => backend.upload('float32', rowLengths(rowPtr)))
   }
 
   protected override makeCopy(backend: Backend): DeviceCopy {
     const { numRows, numEdges, numSrc } = this
     const rowPtr = backend.upload('int32', this.pointers)
     const colIdx = backend.upload('int32', this.#colIdx)
-    return new DeviceCopy({ numRows, numEdges, numSrc, rowPtr, colIdx } satisfies DeviceCsr)
+    return new DeviceCopy(
+      [rowPtr, colIdx],
+      this.pointers,
+      (derived): DeviceCsr => ({ numRows, numEdges, numSrc, rowPtr, colIdx, derived }),
+    )
   }
 }
 
 const numSrcRange = 'be an integer in [0, 2147483647]'
 
 /** A structure on one device and what was derived from it there. */
-class DeviceCopy {
-  degrees: Storage | undefined
+class DeviceCopy implements DerivedData {
+  readonly structure: DeviceSegments
+  readonly #storages: readonly Storage[]
+  readonly #rowPtr: Int32Array
+  readonly #entries = new Map<string, Droppable>()
 
-  constructor(readonly structure: DeviceSegments | DeviceCsr) {}
+  constructor(
+    storages: readonly Storage[],
+    rowPtr: Int32Array,
+    structure: (derived: DerivedData) => DeviceSegments,
+  ) {
+    this.#storages = storages
+    this.#rowPtr = rowPtr
+    this.structure = structure(this)
+  }
+
+  get<T extends Droppable>(name: string, make: (rowPtr: Int32Array) => T): T {
+    let entry = this.#entries.get(name)
+    if (entry === undefined) {
+      entry = make(this.#rowPtr)
+      this.#entries.set(name, entry)
+    }
+    return entry as T
+  }
+
+  forget(name: string): void {
+    this.#entries.get(name)?.drop()
+    this.#entries.delete(name)
+  }
 
   drop(): void {
-    for (const part of Object.values(this.structure)) if (part instanceof Storage) part.drop()
-    this.degrees?.drop()
+    for (const name of this.#entries.keys()) this.forget(name)
+    for (const storage of this.#storages) storage.drop()
   }
 }
 

@@ -120,8 +120,8 @@ export class Tensor<D extends DType = DType, R extends number = any> {
   }
 
   /**
-   * The tensor in another dtype, on the same device. To half types it rounds to nearest even; to int32 it truncates
-   * towards zero and saturates, and NaN becomes 0.
+   * The tensor in another dtype, on the same device. To half types it rounds to nearest even, int32 by way of float32;
+   * to int32 it truncates towards zero and saturates, and NaN becomes 0.
    */
   cast<T extends DType>(dtype: T): Tensor<T, R> {
     const storage = this.#alive('cast')

@@ -14,6 +14,18 @@ export type BufferHandle = number
 /** A dtype's `code` in lib/dtype.ts. */
 export type DTypeCode = number
 
+/**
+ * How a graph's edges are dealt to workers, made by lib/backends/cuda/schedule.ts: items (numItems, 4) and hubs
+ * (numHubs, 4) int32. Unlike other arguments its contents are trusted: only that file makes them.
+ */
+export type ScheduleArguments = [
+  items: BufferHandle,
+  numItems: number,
+  hubs: BufferHandle,
+  numHubs: number,
+  numPieces: number,
+]
+
 export interface DriverStatus {
   /** The CUDA version that the driver supports, 1000·major + 10·minor; 0 when there is no driver. */
   readonly driverVersion: number
@@ -88,25 +100,41 @@ export interface Addon {
     numRows: number,
     numEdges: number,
     heads: number,
+    ...schedule: ScheduleArguments
   ): void
 
   /**
-   * out[i] = Σ x[src] / √(dstDegrees[i]·srcDegrees[src]) over row i's edges. rowPtr (numRows + 1) and
-   * colIdx (numEdges) int32; x (numSrc, features) and out (numRows, features) in dtype; dstDegrees (numRows) and
-   * srcDegrees (numSrc) float32.
+   * weights[e] = 1 / √(dstDegrees[i]·srcDegrees[colIdx[e]]) for the edges e of each row i. rowPtr (numRows + 1) and
+   * colIdx (numEdges) int32; dstDegrees (numRows), srcDegrees (numSrc) and weights (numEdges) float32.
+   */
+  gcnWeights(
+    rowPtr: BufferHandle,
+    colIdx: BufferHandle,
+    dstDegrees: BufferHandle,
+    srcDegrees: BufferHandle,
+    weights: BufferHandle,
+    numRows: number,
+    numEdges: number,
+    numSrc: number,
+    ...schedule: ScheduleArguments
+  ): void
+
+  /**
+   * out[i] = Σ weights[e]·x[colIdx[e]] over row i's edges. rowPtr (numRows + 1) and colIdx (numEdges) int32; weights
+   * (numEdges) float32; x (numSrc, features) and out (numRows, features) in dtype.
    */
   gcnAggregate(
     rowPtr: BufferHandle,
     colIdx: BufferHandle,
+    weights: BufferHandle,
     x: BufferHandle,
-    dstDegrees: BufferHandle,
-    srcDegrees: BufferHandle,
     out: BufferHandle,
     dtype: DTypeCode,
     numRows: number,
     numEdges: number,
     numSrc: number,
     features: number,
+    ...schedule: ScheduleArguments
   ): void
 
   /**
@@ -125,6 +153,7 @@ export interface Addon {
     numEdges: number,
     numSrc: number,
     features: number,
+    ...schedule: ScheduleArguments
   ): void
 
   /**

@@ -41,6 +41,12 @@ DType Arguments::dtype(size_t index) const {
   return static_cast<DType>(code);
 }
 
+int Arguments::deviceIndex(size_t index) const {
+  const int64_t device = size(index);
+  if (device > INT32_MAX) fail(index, "the index of a device");
+  return static_cast<int>(device);
+}
+
 Napi::TypedArray Arguments::view(size_t index) const {
   if (!info_[index].IsTypedArray()) fail(index, "a typed array");
   return info_[index].As<Napi::TypedArray>();
@@ -59,6 +65,26 @@ void* Arguments::checkedData(size_t index, size_t elementBytes, std::initializer
   if (&found.context() != device_) fail(index, "on the device of the other buffers");
   if (found.bytes() < bytesFor(elementBytes, shape)) fail(index, "large enough for the sizes given");
   return found.data();
+}
+
+Schedule Arguments::schedule(size_t index) {
+  constexpr int64_t kIntsPerEntry = 4;
+  static_assert(sizeof(Item) == kIntsPerEntry * sizeof(int32_t) && sizeof(Hub) == sizeof(Item),
+                "as lib/ lays them");
+  Schedule schedule;
+  schedule.numItems = size(index + 1);
+  schedule.numHubs = size(index + 3);
+  schedule.numPieces = size(index + 4);
+  // A launch has a block per few items, and a grid fewer than 2^31 blocks.
+  if (schedule.numItems > INT32_MAX) fail(index + 1, "less than 2^31");
+  if (schedule.numPieces > schedule.numItems) fail(index + 4, "at most the number of items");
+  schedule.items = data<const Item>(index, DType::kInt32, {schedule.numItems, kIntsPerEntry});
+  schedule.hubs = data<const Hub>(index + 2, DType::kInt32, {schedule.numHubs, kIntsPerEntry});
+  return schedule;
+}
+
+Workspace Arguments::workspace(size_t bytes) {
+  return Workspace(bytes == 0 ? nullptr : environment_.allocate(device(), bytes, op_));
 }
 
 DeviceContext& Arguments::device() {

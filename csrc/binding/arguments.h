@@ -6,11 +6,23 @@
 #include <napi.h>
 
 #include <memory>
+#include <utility>
 
 #include "binding/environment.h"
 #include "cuda/dtype.h"
+#include "cuda/schedule.h"
 
 namespace warpgraph {
+
+// Device memory for the length of one call: the stream orders the next user after this one.
+class Workspace {
+ public:
+  explicit Workspace(std::shared_ptr<DeviceBuffer> buffer) : buffer_(std::move(buffer)) {}
+  void* data() const { return buffer_ == nullptr ? nullptr : buffer_->data(); }
+
+ private:
+  std::shared_ptr<DeviceBuffer> buffer_;
+};
 
 class Arguments {
  public:
@@ -27,6 +39,8 @@ class Arguments {
   bool boolean(size_t index) const;
   DType dtype(size_t index) const;
   Napi::TypedArray view(size_t index) const;
+  // The index of a device; whether there is such a device CUDA tells.
+  int deviceIndex(size_t index) const;
   bool isNull(size_t index) const { return info_[index].IsNull(); }
 
   // A live buffer.
@@ -37,6 +51,12 @@ class Arguments {
   T* data(size_t index, DType dtype, std::initializer_list<int64_t> shape) {
     return static_cast<T*>(checkedData(index, bytesOf(dtype), shape));
   }
+
+  // Five arguments from `index` on: items, numItems, hubs, numHubs, numPieces.
+  Schedule schedule(size_t index);
+
+  // Memory for intermediate results, on the device of the buffers.
+  Workspace workspace(size_t bytes);
 
   // The device of the buffers, current in this thread.
   DeviceContext& device();

@@ -6,7 +6,7 @@
 namespace warpgraph {
 
 void csrMax(const Napi::CallbackInfo& info) {
-  Arguments arguments(info, "csrMax", 11);
+  Arguments arguments(info, "csrMax", 16);
   const float empty = arguments.number(3);
   const DType dtype = arguments.dtype(6);
   const int64_t numRows = arguments.size(7);
@@ -19,8 +19,11 @@ void csrMax(const Napi::CallbackInfo& info) {
   void* out = arguments.data(4, dtype, {numRows, features});
   int32_t* indices =
       arguments.isNull(5) ? nullptr : arguments.data<int32_t>(5, DType::kInt32, {numRows, features});
-  arguments.check(launchCsrMax(dtype, rowPtr, colIdx, x, empty, out, indices, numRows, features,
-                               arguments.device().stream()));
+  const Schedule schedule = arguments.schedule(11);
+  const Workspace workspace =
+      arguments.workspace(csrMaxWorkspaceBytes(schedule, features, indices != nullptr));
+  arguments.check(launchCsrMax(dtype, rowPtr, colIdx, x, empty, out, indices, numSrc, features, schedule,
+                               workspace.data(), arguments.device().stream()));
 }
 
 }  // namespace warpgraph

@@ -39,7 +39,7 @@ Napi::Value driverStatus(const Napi::CallbackInfo& info) {
 Napi::Value deviceProperties(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   const Arguments arguments(info, "deviceProperties", 1);
-  const int device = static_cast<int>(arguments.size(0));
+  const int device = arguments.deviceIndex(0);
   cudaDeviceProp properties;
   arguments.environment().check(cudaGetDeviceProperties(&properties, device), device, arguments.op());
   Napi::Array capability = Napi::Array::New(env, 2);
@@ -57,7 +57,7 @@ Napi::Value deviceProperties(const Napi::CallbackInfo& info) {
 void synchronize(const Napi::CallbackInfo& info) {
   const Arguments arguments(info, "synchronize", 1);
   Environment& environment = arguments.environment();
-  DeviceContext& context = environment.device(static_cast<int>(arguments.size(0)), arguments.op());
+  DeviceContext& context = environment.device(arguments.deviceIndex(0), arguments.op());
   environment.check(cudaStreamSynchronize(context.stream()), context.device(), arguments.op());
 }
 

@@ -24,6 +24,7 @@ void emptyCache(const Napi::CallbackInfo& info);
 // One file per op.
 void cast(const Napi::CallbackInfo& info);
 void segmentSoftmax(const Napi::CallbackInfo& info);
+void gcnWeights(const Napi::CallbackInfo& info);
 void gcnAggregate(const Napi::CallbackInfo& info);
 void csrMax(const Napi::CallbackInfo& info);
 void mlaAttention(const Napi::CallbackInfo& info);

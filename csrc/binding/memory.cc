@@ -8,9 +8,7 @@ namespace warpgraph {
 namespace {
 
 DeviceContext& deviceAt(const Arguments& arguments, size_t index) {
-  const int64_t device = arguments.size(index);
-  if (device > 1 << 16) arguments.fail(index, "a device");
-  return arguments.environment().device(static_cast<int>(device), arguments.op());
+  return arguments.environment().device(arguments.deviceIndex(index), arguments.op());
 }
 
 char* dataOf(const Napi::TypedArray& view) {

@@ -31,10 +31,8 @@ void mlaAttention(const Napi::CallbackInfo& info) {
   tensors.kRope = hasRope ? arguments.data(5, dtype, {sizes.batch, sizes.numKeys, sizes.ropeDim}) : nullptr;
   tensors.out = arguments.data(6, dtype, {sizes.batch, sizes.numQueries, sizes.heads, sizes.valueDim});
 
-  DeviceContext& context = arguments.device();
-  const std::shared_ptr<DeviceBuffer> workspace =
-      arguments.environment().allocate(context, mlaAttentionWorkspaceBytes(sizes), arguments.op());
-  arguments.check(launchMlaAttention(dtype, tensors, sizes, workspace->data(), context.stream()));
+  const Workspace workspace = arguments.workspace(mlaAttentionWorkspaceBytes(sizes));
+  arguments.check(launchMlaAttention(dtype, tensors, sizes, workspace.data(), arguments.device().stream()));
 }
 
 }  // namespace warpgraph

@@ -19,6 +19,13 @@ constexpr int kWarpSize = 32;
 // loop over their items in strides of the grid, so the number of items has no limit.
 constexpr int64_t kMostBlocks = 1 << 16;
 
+// The lanes of a worker: kLanes consecutive threads of one warp.
+template <int kLanes>
+__device__ unsigned workerMask() {
+  if (kLanes == kWarpSize) return kFullWarp;
+  return ((1u << (kLanes % kWarpSize)) - 1) << (threadIdx.x % kWarpSize / kLanes * kLanes);
+}
+
 inline unsigned blocksFor(int64_t items, int64_t itemsPerBlock) {
   return static_cast<unsigned>(std::min((items + itemsPerBlock - 1) / itemsPerBlock, kMostBlocks));
 }
@@ -85,13 +92,6 @@ __device__ inline float maxKeepingNaN(float a, float b) {
 __device__ inline float warpSum(float value) {
   for (int offset = kWarpSize / 2; offset > 0; offset /= 2)
     value += __shfl_xor_sync(kFullWarp, value, offset);
-  return value;
-}
-
-__device__ inline float warpMax(float value) {
-  for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
-    value = fmaxf(value, __shfl_xor_sync(kFullWarp, value, offset));
-  }
   return value;
 }
 

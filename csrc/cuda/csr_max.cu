@@ -1,49 +1,126 @@
 // Neighbour maximum: out[i, f] = max x[src, f] over the edges into i. NaN wins, the first NaN over later
-// ones.
+// ones, and the winning edge is the lowest on ties.
 //
-// One thread per (row, feature): neighbouring threads read neighbouring features of the same source rows.
-#include "cuda/common.cuh"
+// A reduction over neighbours by csr_reduce.cuh, whose head tells what makes it fast. A row's accumulator
+// starts as (−∞, its first edge): a row of −∞ alone keeps that edge, and no identity value can win over a
+// true one.
 #include "cuda/csr_max.h"
+#include "cuda/csr_reduce_launch.cuh"
 
 namespace warpgraph {
 namespace {
 
-constexpr int kThreads = 256;
+template <bool kWithEdges>
+struct Max {
+  float empty;
+  int32_t* indices;
 
-template <typename T>
-__global__ void csrMaxKernel(const int32_t* __restrict__ rowPtr, const int32_t* __restrict__ colIdx,
-                             const T* __restrict__ x, float empty, T* __restrict__ out,
-                             int32_t* __restrict__ indices, int64_t numRows, int64_t features) {
-  const int64_t stride = int64_t{gridDim.x} * kThreads;
-  const int64_t items = numRows * features;
-  for (int64_t item = int64_t{blockIdx.x} * kThreads + threadIdx.x; item < items; item += stride) {
-    const int64_t row = item / features;
-    const int64_t feature = item % features;
-    float max = empty;
-    int32_t winner = -1;
-    for (int32_t e = rowPtr[row]; e < rowPtr[row + 1]; ++e) {
-      const float value = toFloat(x[int64_t{colIdx[e]} * features + feature]);
-      if (winner < 0 || value > max || (isnan(value) && !isnan(max))) {
-        max = value;
-        winner = e;
-      }
-    }
-    out[item] = fromFloat<T>(max);
-    if (indices != nullptr) indices[item] = winner;
+  template <int kVec>
+  struct Accumulator {
+    float value[kVec];
+    int32_t edge[kWithEdges ? kVec : 1];
+  };
+
+  struct Edge {
+    int source;
+  };
+
+  __device__ Edge load(const int32_t* colIdx, int64_t begin, int at, int length) const {
+    return {at < length ? __ldcs(colIdx + begin + at) : 0};
   }
-}
+  __device__ float weight(const Edge&) const { return 1.0f; }
+  __device__ float shuffleWeight(unsigned, const Edge&, int, int) const { return 1.0f; }
+
+  // Whether b replaces a: greater, or the first NaN.
+  static __device__ bool wins(float b, float a) { return !(b <= a) && !isnan(a); }
+
+  template <int kVec>
+  __device__ void start(Accumulator<kVec>& max, int edge) const {
+    for (float& value : max.value) value = -INFINITY;
+    for (int32_t& at : max.edge) at = edge;
+  }
+  // Loses against every edge.
+  template <int kVec>
+  __device__ void startEmpty(Accumulator<kVec>& max) const {
+    start(max, INT32_MAX);
+  }
+  template <typename T, int kVec>
+  __device__ void add(Accumulator<kVec>& max, const Vector<T, kVec>& row, float, int e) const {
+    for (int k = 0; k < kVec; ++k) {
+      const float value = toFloat(row.element[k]);
+      if (!wins(value, max.value[k])) continue;
+      max.value[k] = value;
+      if constexpr (kWithEdges) max.edge[k] = e;
+    }
+  }
+  // Equal values, and two NaN, leave the win to the lower edge.
+  template <int kVec>
+  __device__ void combineOne(Accumulator<kVec>& max, int k, float value, int32_t edge) const {
+    const bool equal = value == max.value[k] || (isnan(value) && isnan(max.value[k]));
+    const bool lower = kWithEdges && equal && edge < max.edge[kWithEdges ? k : 0];
+    if (!wins(value, max.value[k]) && !lower) return;
+    max.value[k] = value;
+    if constexpr (kWithEdges) max.edge[k] = edge;
+  }
+  template <int kVec>
+  __device__ void combine(Accumulator<kVec>& max, const Accumulator<kVec>& other) const {
+    for (int k = 0; k < kVec; ++k) combineOne(max, k, other.value[k], other.edge[kWithEdges ? k : 0]);
+  }
+  template <int kVec>
+  __device__ void combineLanes(Accumulator<kVec>& max, unsigned mask, int offset) const {
+    for (int k = 0; k < kVec; ++k) {
+      const float value = __shfl_xor_sync(mask, max.value[k], offset);
+      const int32_t edge = kWithEdges ? __shfl_xor_sync(mask, max.edge[k], offset) : 0;
+      combineOne(max, k, value, edge);
+    }
+  }
+  template <typename T, int kVec>
+  __device__ void write(const Accumulator<kVec>& max, bool isEmpty, T* out, int64_t at) const {
+    Vector<T, kVec> row;
+    for (int k = 0; k < kVec; ++k) row.element[k] = fromFloat<T>(isEmpty ? empty : max.value[k]);
+    storeVectorOnce(out, row);
+    if constexpr (kWithEdges) {
+      for (int k = 0; k < kVec; ++k) __stcs(indices + at + k, isEmpty ? -1 : max.edge[k]);
+    }
+  }
+  template <int kVec>
+  __device__ void writePartial(const Accumulator<kVec>& max, float* values, int32_t* edges,
+                               int64_t at) const {
+    for (int k = 0; k < kVec; ++k) values[at + k] = max.value[k];
+    if constexpr (kWithEdges) {
+      for (int k = 0; k < kVec; ++k) edges[at + k] = max.edge[k];
+    }
+  }
+  __device__ void addPartial(Accumulator<1>& max, const float* values, const int32_t* edges,
+                             int64_t at) const {
+    combineOne(max, 0, values[at], kWithEdges ? edges[at] : 0);
+  }
+};
 
 }  // namespace
 
+size_t csrMaxWorkspaceBytes(const Schedule& schedule, int64_t features, bool withIndices) {
+  const auto count = static_cast<size_t>(schedule.numPieces * features);
+  return count * (sizeof(float) + (withIndices ? sizeof(int32_t) : 0));
+}
+
 cudaError_t launchCsrMax(DType dtype, const int32_t* rowPtr, const int32_t* colIdx, const void* x,
-                         float empty, void* out, int32_t* indices, int64_t numRows, int64_t features,
-                         cudaStream_t stream) {
-  if (numRows * features == 0) return cudaSuccess;
+                         float empty, void* out, int32_t* indices, int64_t numSrc, int64_t features,
+                         const Schedule& schedule, void* workspace, cudaStream_t stream) {
+  auto* values = static_cast<float*>(workspace);
+  void* edges = values + schedule.numPieces * features;
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
-    csrMaxKernel<<<blocksFor(numRows * features, kThreads), kThreads, 0, stream>>>(
-        rowPtr, colIdx, static_cast<const T*>(x), empty, static_cast<T*>(out), indices, numRows, features);
-    return cudaGetLastError();
+    const ReduceArguments<T> arguments{rowPtr,
+                                       colIdx,
+                                       static_cast<const T*>(x),
+                                       static_cast<T*>(out),
+                                       values,
+                                       static_cast<int32_t*>(edges),
+                                       features,
+                                       schedule};
+    return indices == nullptr ? launchReduce(arguments, numSrc, Max<false>{empty, nullptr}, stream)
+                              : launchReduce(arguments, numSrc, Max<true>{empty, indices}, stream);
   });
 }
 

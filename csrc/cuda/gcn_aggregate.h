@@ -2,16 +2,29 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "cuda/dtype.h"
+#include "cuda/schedule.h"
 
 namespace warpgraph {
 
-// out[i] = Σ x[src] / √(dstDegrees[i]·srcDegrees[src]) over row i's edges. rowPtr (numRows + 1), colIdx (E);
-// x (S, features) and out (numRows, features) in dtype; dstDegrees (numRows), srcDegrees (S).
-cudaError_t launchGcnAggregate(DType dtype, const int32_t* rowPtr, const int32_t* colIdx, const void* x,
-                               const float* dstDegrees, const float* srcDegrees, void* out, int64_t numRows,
-                               int64_t features, cudaStream_t stream);
+// weights[e] = 1/√(dstDegrees[i]·srcDegrees[colIdx[e]]) for the edges e of each row i; a degree of 0 is a
+// factor of 0, a negative one NaN. rowPtr (numRows + 1), colIdx and weights (E), dstDegrees (numRows),
+// srcDegrees (S).
+cudaError_t launchGcnWeights(const int32_t* rowPtr, const int32_t* colIdx, const float* dstDegrees,
+                             const float* srcDegrees, float* weights, const Schedule& schedule,
+                             cudaStream_t stream);
+
+// Bytes of device memory that launchGcnAggregate writes partial sums to.
+size_t gcnAggregateWorkspaceBytes(const Schedule& schedule, int64_t features);
+
+// out[i] = Σ weights[e]·x[colIdx[e]] over row i's edges. x (numSrc, features) and out (numRows, features) in
+// dtype.
+cudaError_t launchGcnAggregate(DType dtype, const int32_t* rowPtr, const int32_t* colIdx,
+                               const float* weights, const void* x, void* out, int64_t numSrc,
+                               int64_t features, const Schedule& schedule, void* workspace,
+                               cudaStream_t stream);
 
 }  // namespace warpgraph

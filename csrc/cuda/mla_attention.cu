@@ -103,12 +103,13 @@ int64_t blocks(const MlaSizes& sizes) {
 }  // namespace
 
 size_t mlaAttentionWorkspaceBytes(const MlaSizes& sizes) {
+  if (sizes.valueDim == 0) return 0;
   return static_cast<size_t>(blocks(sizes) * 2 * sizes.rank) * sizeof(float);
 }
 
 cudaError_t launchMlaAttention(DType dtype, const MlaTensors& tensors, const MlaSizes& sizes, void* workspace,
                                cudaStream_t stream) {
-  if (blocks(sizes) == 0 || sizes.valueDim == 0) return cudaSuccess;
+  if (sizes.valueDim == 0 || blocks(sizes) == 0) return cudaSuccess;
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
     const auto input = [](const void* pointer) { return static_cast<const T*>(pointer); };

@@ -1,52 +1,244 @@
 // Segment softmax: out[e, h] = exp(x[e, h] − m) / Σ exp(x − m) over the edges of e's row, m their maximum.
 //
-// One warp per (row, head): lanes take every 32nd edge, three passes (maximum, sum, write). The maximum
+// What makes it fast: scores of a row lie together, so a worker of 8 lanes reads them as one stream, up to 16
+// bytes a lane, and keeps a row of up to kSteps·slots edges in registers: read once, written once. Longer
+// rows are read a second time, from cache. Workers take items of about equally many edges (schedule.h); the
+// pieces of a hub row leave their maximum and sum in the workspace, and a second launch writes them out (the
+// online softmax of Milakov and Gimelshein, arXiv:1805.02867). Many heads are done in tiles, the grid's slow
+// axis.
+//
+// Lanes: `perEdge` lanes hold the heads of one edge, kVec each; `slots` edges are held at a time. The maximum
 // ignores NaN, which then reaches the sum and so the whole segment-head. A segment of −∞ alone keeps the sum
-// at 0 and gives zeros.
+// at 0: zeros.
 #include "cuda/common.cuh"
 #include "cuda/segment_softmax.h"
+#include "cuda/vector.cuh"
 
 namespace warpgraph {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / kWarpSize;
+constexpr int kLanes = 8;
+constexpr int kSteps = 8;
+
+// What is known of the scores seen so far: their maximum (−∞ before any) and Σ exp(x − base(max)).
+struct Stats {
+  float max, sum;
+};
+
+// −∞ − −∞ would be NaN: while nothing but −∞ was seen, any finite base leaves exp at 0.
+__device__ float baseOf(float max) {
+  return max == -INFINITY ? 0.0f : max;
+}
+
+__device__ Stats merge(const Stats& a, const Stats& b) {
+  const float max = fmaxf(a.max, b.max);
+  const float base = baseOf(max);
+  // A side that saw nothing has the sum 0 and the maximum −∞: exp(−∞ − base) = 0.
+  return {max, a.sum * expf(a.max - base) + b.sum * expf(b.max - base)};
+}
 
 template <typename T>
-__global__ void segmentSoftmaxKernel(const int32_t* __restrict__ rowPtr, const T* __restrict__ scores,
-                                     T* __restrict__ out, int64_t numRows, int64_t heads) {
-  const int lane = threadIdx.x % kWarpSize;
-  const int64_t stride = int64_t{gridDim.x} * kWarps;
-  const int64_t items = numRows * heads;
-  for (int64_t item = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpSize; item < items; item += stride) {
-    const int64_t row = item / heads;
-    const int64_t head = item % heads;
-    const int64_t end = rowPtr[row + 1];
-    const int64_t first = rowPtr[row] + lane;
-    float max = -INFINITY;
-    for (int64_t e = first; e < end; e += kWarpSize) max = fmaxf(max, toFloat(scores[e * heads + head]));
-    max = warpMax(max);
-    if (max == -INFINITY) max = 0.0f;  // −∞ − −∞ would be NaN
-    float sum = 0.0f;
-    for (int64_t e = first; e < end; e += kWarpSize) sum += expf(toFloat(scores[e * heads + head]) - max);
-    sum = warpSum(sum);
-    const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
-    for (int64_t e = first; e < end; e += kWarpSize) {
-      out[e * heads + head] = fromFloat<T>(expf(toFloat(scores[e * heads + head]) - max) * factor);
+struct SoftmaxArguments {
+  const int32_t* rowPtr;
+  const T* scores;
+  T* out;
+  Stats* partials;  // (numPieces, heads)
+  int64_t heads;
+  int perEdge;
+  Schedule schedule;
+};
+
+// Lanes that hold the same heads of different edges, combined by `op` in all of them.
+template <typename Op>
+__device__ float overSlots(float value, int lane, int perEdge, int slots, unsigned mask, Op op) {
+  if ((perEdge & (perEdge - 1)) == 0) {
+    for (int offset = perEdge; offset < kLanes; offset *= 2)
+      value = op(value, __shfl_xor_sync(mask, value, offset));
+    return value;
+  }
+  float result = __shfl_sync(mask, value, lane % perEdge, kLanes);
+  for (int slot = 1; slot < slots; ++slot) {
+    result = op(result, __shfl_sync(mask, value, lane % perEdge + slot * perEdge, kLanes));
+  }
+  return result;
+}
+
+template <typename T, int kVec>
+__global__ void __launch_bounds__(kThreads) segmentSoftmaxKernel(const SoftmaxArguments<T> arguments) {
+  const int lane = threadIdx.x % kLanes;
+  const unsigned mask = workerMask<kLanes>();
+  const int64_t index = int64_t{blockIdx.x} * (kThreads / kLanes) + threadIdx.x / kLanes;
+  if (index >= arguments.schedule.numItems) return;
+  const Item item = arguments.schedule.items[index];
+  const int rowsEnd = item.isPiece() ? item.rowBegin + 1 : item.rowEnd;
+  const int64_t heads = arguments.heads;
+  const int perEdge = arguments.perEdge;
+  const int slots = kLanes / perEdge;
+  const int slot = lane / perEdge;
+  const auto maxOf = [](float a, float b) { return fmaxf(a, b); };
+  const auto sumOf = [](float a, float b) { return a + b; };
+
+  for (int64_t tile = int64_t{blockIdx.y} * perEdge * kVec; tile < heads;
+       tile += int64_t{gridDim.y} * perEdge * kVec) {
+    const int64_t head = tile + lane % perEdge * kVec;
+    const bool active = slot < slots && head < heads;
+    const T* scores = arguments.scores + head;
+    T* out = arguments.out + head;
+    int begin = item.edgeBegin;
+    for (int row = item.rowBegin; row < rowsEnd; ++row) {
+      const int end = item.isPiece() ? item.edgeEnd : arguments.rowPtr[row + 1];
+      const int64_t first = active ? int64_t{begin} + slot : end;
+      const bool inRegisters = end - begin <= kSteps * slots;
+      Vector<T, kVec> kept[kSteps];
+      float max[kVec];
+      float sum[kVec];
+      for (int k = 0; k < kVec; ++k) max[k] = -INFINITY;
+      for (int k = 0; k < kVec; ++k) sum[k] = 0.0f;
+
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        const int64_t e = first + step * slots;
+        if (e < end) kept[step] = loadVectorOnce<kVec>(scores + e * heads);
+      }
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        if (first + step * slots >= end) break;
+        for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], toFloat(kept[step].element[k]));
+      }
+      if (!inRegisters) {
+        for (int64_t e = first + kSteps * slots; e < end; e += slots) {
+          const Vector<T, kVec> scoresOfEdge = loadVector<kVec>(scores + e * heads);
+          for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], toFloat(scoresOfEdge.element[k]));
+        }
+      }
+      for (int k = 0; k < kVec; ++k) max[k] = overSlots(max[k], lane, perEdge, slots, mask, maxOf);
+
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        if (first + step * slots >= end) break;
+        for (int k = 0; k < kVec; ++k) sum[k] += expf(toFloat(kept[step].element[k]) - baseOf(max[k]));
+      }
+      if (!inRegisters) {
+        for (int64_t e = first + kSteps * slots; e < end; e += slots) {
+          const Vector<T, kVec> scoresOfEdge = loadVector<kVec>(scores + e * heads);
+          for (int k = 0; k < kVec; ++k) sum[k] += expf(toFloat(scoresOfEdge.element[k]) - baseOf(max[k]));
+        }
+      }
+      for (int k = 0; k < kVec; ++k) sum[k] = overSlots(sum[k], lane, perEdge, slots, mask, sumOf);
+
+      if (item.isPiece()) {
+        if (active && slot == 0) {
+          Stats* partials = arguments.partials + index * heads + head;
+          for (int k = 0; k < kVec; ++k) partials[k] = {max[k], sum[k]};
+        }
+        break;
+      }
+      float factor[kVec];
+      for (int k = 0; k < kVec; ++k) factor[k] = sum[k] == 0.0f ? 0.0f : 1.0f / sum[k];
+      const auto write = [&](int64_t e, const Vector<T, kVec>& scoresOfEdge) {
+        Vector<T, kVec> weights;
+        for (int k = 0; k < kVec; ++k) {
+          const float weight = expf(toFloat(scoresOfEdge.element[k]) - baseOf(max[k])) * factor[k];
+          weights.element[k] = fromFloat<T>(weight);
+        }
+        storeVectorOnce(out + e * heads, weights);
+      };
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        const int64_t e = first + step * slots;
+        if (e < end) write(e, kept[step]);
+      }
+      if (!inRegisters) {
+        for (int64_t e = first + kSteps * slots; e < end; e += slots)
+          write(e, loadVector<kVec>(scores + e * heads));
+      }
+      begin = end;
     }
   }
 }
 
+// Writes out the hubs: a block per piece, which first merges the maxima and sums of all pieces of its row.
+constexpr int kHeadsAtOnce = 128;
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArguments<T> arguments) {
+  constexpr int kWarps = kThreads / kWarpSize;
+  __shared__ Stats stats[kHeadsAtOnce];
+  const int lane = threadIdx.x % kWarpSize;
+  const int warp = threadIdx.x / kWarpSize;
+  const int64_t heads = arguments.heads;
+  for (int64_t piece = blockIdx.x; piece < arguments.schedule.numPieces; piece += gridDim.x) {
+    const Item item = arguments.schedule.items[piece];
+    const Hub hub = arguments.schedule.hubs[item.hub()];
+    for (int64_t tile = 0; tile < heads; tile += kHeadsAtOnce) {
+      const int count = static_cast<int>(min(int64_t{kHeadsAtOnce}, heads - tile));
+      for (int h = warp; h < count; h += kWarps) {
+        Stats all{-INFINITY, 0.0f};
+        for (int p = lane; p < hub.numPieces; p += kWarpSize) {
+          all = merge(all, arguments.partials[(int64_t{hub.firstPiece} + p) * heads + tile + h]);
+        }
+        for (int offset = kWarpSize / 2; offset > 0; offset /= 2) {
+          const Stats other{__shfl_xor_sync(kFullWarp, all.max, offset),
+                            __shfl_xor_sync(kFullWarp, all.sum, offset)};
+          all = merge(all, other);
+        }
+        if (lane == 0) stats[h] = {baseOf(all.max), all.sum == 0.0f ? 0.0f : 1.0f / all.sum};
+      }
+      __syncthreads();
+      const int64_t elements = int64_t{item.length()} * count;
+      for (int64_t i = threadIdx.x; i < elements; i += kThreads) {
+        const int h = static_cast<int>(i % count);
+        const int64_t at = (item.edgeBegin + i / count) * heads + tile + h;
+        const float weight = expf(toFloat(arguments.scores[at]) - stats[h].max) * stats[h].sum;
+        arguments.out[at] = fromFloat<T>(weight);
+      }
+      __syncthreads();
+    }
+  }
+}
+
+template <typename T, int kVec>
+cudaError_t launch(SoftmaxArguments<T> arguments, cudaStream_t stream) {
+  constexpr int kWorkers = kThreads / kLanes;
+  const int64_t headVectors = arguments.heads / kVec;
+  arguments.perEdge = static_cast<int>(std::min(headVectors, int64_t{kLanes}));
+  const int64_t tiles = (headVectors + arguments.perEdge - 1) / arguments.perEdge;
+  const dim3 grid(static_cast<unsigned>((arguments.schedule.numItems + kWorkers - 1) / kWorkers),
+                  static_cast<unsigned>(std::min(tiles, int64_t{65535})));
+  segmentSoftmaxKernel<T, kVec><<<grid, kThreads, 0, stream>>>(arguments);
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess || arguments.schedule.numHubs == 0) return error;
+  const auto blocks = static_cast<unsigned>(std::min(arguments.schedule.numPieces, kMostBlocks));
+  hubSoftmaxKernel<T><<<blocks, kThreads, 0, stream>>>(arguments);
+  return cudaGetLastError();
+}
+
 }  // namespace
 
+size_t segmentSoftmaxWorkspaceBytes(const Schedule& schedule, int64_t heads) {
+  return static_cast<size_t>(schedule.numPieces * heads) * sizeof(Stats);
+}
+
 cudaError_t launchSegmentSoftmax(DType dtype, const int32_t* rowPtr, const void* scores, void* out,
-                                 int64_t numRows, int64_t heads, cudaStream_t stream) {
-  if (numRows * heads == 0) return cudaSuccess;
+                                 int64_t heads, const Schedule& schedule, void* workspace,
+                                 cudaStream_t stream) {
+  if (schedule.numItems == 0 || heads == 0) return cudaSuccess;
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
-    segmentSoftmaxKernel<<<blocksFor(numRows * heads, kWarps), kThreads, 0, stream>>>(
-        rowPtr, static_cast<const T*>(scores), static_cast<T*>(out), numRows, heads);
-    return cudaGetLastError();
+    constexpr int kWidest = 16 / sizeof(T);
+    const SoftmaxArguments<T> arguments{rowPtr,
+                                        static_cast<const T*>(scores),
+                                        static_cast<T*>(out),
+                                        static_cast<Stats*>(workspace),
+                                        heads,
+                                        0,
+                                        schedule};
+    // An edge's scores start at a multiple of the heads: only a vector that divides them is aligned
+    // everywhere.
+    if (heads % kWidest == 0) return launch<T, kWidest>(arguments, stream);
+    if (heads % 2 == 0) return launch<T, 2>(arguments, stream);
+    return launch<T, 1>(arguments, stream);
   });
 }
 

@@ -1,12 +1,11 @@
 import { argumentError, checkOptions, describe } from '../argument'
-import type { Backend } from '../backend'
 import { checkCsr, checkDimension, checkSameDevice, checkTensor } from '../check'
 import type { Csr } from '../csr'
 import type { FloatDType } from '../dtype'
 import type { Storage } from '../storage'
 import { compute, Tensor } from '../tensor'
 
-/** A node's degree each; int32 is converted to float32. */
+/** A degree per node. */
 export type Degrees = Tensor<'float32' | 'int32', 1>
 
 export interface GcnAggregateOptions {
@@ -39,37 +38,30 @@ export function gcnAggregate<D extends FloatDType>(
   checkDimension(op, 'x', x, 0, graph.numSrc, "the graph's source nodes")
   const { degrees } = checkOptions(op, options, ['degrees'])
   const { backend } = x.storage
-  const [dst, src] = degreeStorages(op, graph, x, degrees, backend)
+  const [dst, src] = degreeStorages(op, graph, x, degrees)
   const features = x.shape[1]
-  try {
-    return compute(backend, x.dtype, [graph.numRows, features], (out) => {
-      backend.gcnAggregate(graph.on(backend), x.storage, dst, src, out, features)
-    })
-  } finally {
-    dst.drop()
-    src.drop()
-  }
+  return compute(backend, x.dtype, [graph.numRows, features], (out) => {
+    backend.gcnAggregate(graph.on(backend), x.storage, dst, src, out, features)
+  })
 }
 
-/** The degrees at both ends as float32 storages, each with one ownership for the caller to drop. */
+/** The degrees at both ends, checked. */
 function degreeStorages(
   op: string,
   graph: Csr,
   x: Tensor,
   degrees: GcnAggregateOptions['degrees'],
-  backend: Backend,
 ): [dst: Storage, src: Storage] {
   if (degrees === undefined) {
     requireSquare(op, graph)
-    const own = graph.degreesOn(backend)
-    return [own.retain(), own.retain()]
+    const own = graph.degreesOn(x.storage.backend)
+    return [own, own]
   }
   if (degrees instanceof Tensor) {
     requireSquare(op, graph)
     checkDegrees(op, 'degrees', degrees, graph.numRows, "the graph's nodes")
     checkSameDevice(op, ['x', x], ['degrees', degrees])
-    const both = float32Storage(degrees)
-    return [both, both.retain()]
+    return [degrees.storage, degrees.storage]
   }
   if (typeof degrees !== 'object' || degrees === null) {
     throw argumentError('ERR_ARG_TYPE', op, 'degrees', 'be a Tensor or { dst, src }', describe(degrees))
@@ -78,13 +70,7 @@ function degreeStorages(
   checkDegrees(op, 'degrees.dst', dst, graph.numDst, "the graph's destination nodes")
   checkDegrees(op, 'degrees.src', src, graph.numSrc, "the graph's source nodes")
   checkSameDevice(op, ['x', x], ['degrees.dst', dst], ['degrees.src', src])
-  const dstStorage = float32Storage(dst)
-  try {
-    return [dstStorage, float32Storage(src)]
-  } catch (error) {
-    dstStorage.drop()
-    throw error
-  }
+  return [dst.storage, src.storage]
 }
 
 function requireSquare(op: string, graph: Csr): void {
@@ -97,12 +83,4 @@ function checkDegrees(op: string, name: string, value: unknown, length: number, 
   const isInt32 = value instanceof Tensor && value.dtype === 'int32'
   const tensor = checkTensor(op, name, value, { dtype: isInt32 ? 'int32' : 'float32', rank: [1, 1] })
   checkDimension(op, name, tensor, 0, length, meaning)
-}
-
-function float32Storage(degrees: Degrees): Storage {
-  const { storage } = degrees
-  if (storage.dtype === 'float32') return storage.retain()
-  const out = storage.backend.allocate('float32', storage.length)
-  storage.backend.cast(storage, out)
-  return out
 }

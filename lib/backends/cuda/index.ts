@@ -1,4 +1,4 @@
-import type { Addon, BufferHandle } from '../../../typings/addon'
+import type { Addon, BufferHandle, ScheduleArguments } from '../../../typings/addon'
 import type {
   Backend,
   DeviceCsr,
@@ -11,6 +11,7 @@ import type {
 import { type DType, dtypes, type RawArray } from '../../dtype'
 import { poisonNewStorages, Storage } from '../../storage'
 import { loadAddon } from './addon'
+import { makeSchedule, type ScheduleArrays } from './schedule'
 import { cudaStatus } from './status'
 
 /** One GPU, driven through the native addon. A storage's buffer is the addon's handle. */
@@ -75,6 +76,7 @@ export class CudaBackend implements Backend {
       segments.numRows,
       segments.numEdges,
       heads,
+      ...this.#schedule(segments).arguments,
     )
   }
 
@@ -89,15 +91,15 @@ export class CudaBackend implements Backend {
     this.#addon.gcnAggregate(
       handleOf(graph.rowPtr),
       handleOf(graph.colIdx),
+      handleOf(this.#gcnWeights(graph, dstDegrees, srcDegrees)),
       handleOf(x),
-      handleOf(dstDegrees),
-      handleOf(srcDegrees),
       handleOf(out),
       dtypes[out.dtype].code,
       graph.numRows,
       graph.numEdges,
       graph.numSrc,
       features,
+      ...this.#schedule(graph).arguments,
     )
   }
 
@@ -121,6 +123,7 @@ export class CudaBackend implements Backend {
       graph.numEdges,
       graph.numSrc,
       features,
+      ...this.#schedule(graph).arguments,
     )
   }
 
@@ -147,9 +150,94 @@ export class CudaBackend implements Backend {
     )
   }
 
+  #schedule(segments: DeviceSegments): DeviceSchedule {
+    return segments.derived.get('schedule', (rowPtr) => new DeviceSchedule(this, makeSchedule(rowPtr)))
+  }
+
+  /** The factors of the edges under these degrees, kept with the graph until other degrees come. */
+  #gcnWeights(graph: DeviceCsr, dstDegrees: Storage, srcDegrees: Storage): Storage {
+    const make = () =>
+      new GcnWeights(this.#makeGcnWeights(graph, dstDegrees, srcDegrees), dstDegrees, srcDegrees)
+    const kept = graph.derived.get('gcn weights', make)
+    if (kept.areOf(dstDegrees, srcDegrees)) return kept.storage
+    graph.derived.forget('gcn weights')
+    return graph.derived.get('gcn weights', make).storage
+  }
+
+  #makeGcnWeights(graph: DeviceCsr, dstDegrees: Storage, srcDegrees: Storage): Storage {
+    const weights = this.allocate('float32', graph.numEdges)
+    const [dst, src] = [this.#asFloat32(dstDegrees), this.#asFloat32(srcDegrees)]
+    try {
+      this.#addon.gcnWeights(
+        handleOf(graph.rowPtr),
+        handleOf(graph.colIdx),
+        handleOf(dst),
+        handleOf(src),
+        handleOf(weights),
+        graph.numRows,
+        graph.numEdges,
+        graph.numSrc,
+        ...this.#schedule(graph).arguments,
+      )
+    } finally {
+      dst.drop()
+      src.drop()
+    }
+    return weights
+  }
+
+  /** The storage in float32, with one ownership for the caller to drop. */
+  #asFloat32(storage: Storage): Storage {
+    if (storage.dtype === 'float32') return storage.retain()
+    const converted = this.allocate('float32', storage.length)
+    this.cast(storage, converted)
+    return converted
+  }
+
   #adopt(dtype: DType, length: number, handle: BufferHandle): Storage {
     const addon = this.#addon
     return new Storage(this, dtype, length, handle, () => addon.release(handle))
+  }
+}
+
+/** A graph's schedule in device memory, and the arguments that name it to the addon. */
+class DeviceSchedule {
+  readonly arguments: ScheduleArguments
+  readonly #storages: readonly Storage[]
+
+  constructor(backend: Backend, { items, hubs, numPieces }: ScheduleArrays) {
+    const [itemStorage, hubStorage] = [backend.upload('int32', items), backend.upload('int32', hubs)]
+    this.#storages = [itemStorage, hubStorage]
+    const numItems = items.length / 4
+    const numHubs = hubs.length / 4
+    this.arguments = [handleOf(itemStorage), numItems, handleOf(hubStorage), numHubs, numPieces]
+  }
+
+  drop(): void {
+    for (const storage of this.#storages) storage.drop()
+  }
+}
+
+/** Edge weights, and the degrees that they were computed from; those are not kept alive by it. */
+class GcnWeights {
+  readonly #dstDegrees: WeakRef<Storage>
+  readonly #srcDegrees: WeakRef<Storage>
+
+  constructor(
+    readonly storage: Storage,
+    dstDegrees: Storage,
+    srcDegrees: Storage,
+  ) {
+    this.#dstDegrees = new WeakRef(dstDegrees)
+    this.#srcDegrees = new WeakRef(srcDegrees)
+  }
+
+  areOf(dstDegrees: Storage, srcDegrees: Storage): boolean {
+    return this.#dstDegrees.deref() === dstDegrees && this.#srcDegrees.deref() === srcDegrees
+  }
+
+  drop(): void {
+    this.storage.drop()
   }
 }
 
