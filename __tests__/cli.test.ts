@@ -27,7 +27,9 @@ test('info prints versions, addon, driver and default device, and why the GPU is
 })
 
 test('info names every place that was tried in vain', () => {
-  const { stdout, code } = runNode([cli, 'info'], { env: { WARPGRAPH_ADDON: '/nowhere/x.node' } })
+  const { stdout, code } = runNode([cli, 'info'], {
+    env: { WARPGRAPH_ADDON: '/nowhere/x.node', WARPGRAPH_DEVICE: '' },
+  })
   expect(code).toBe(0)
   expect(stdout).toMatch(/^addon +not loaded$/m)
   expect(stdout).toMatch(/^ +environment: \/nowhere\/x\.node: no such file$/m)
