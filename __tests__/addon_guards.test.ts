@@ -1,5 +1,5 @@
 import { loadAddon } from '../lib/backends/cuda/addon'
-import type { BufferHandle } from '../typings/addon'
+import type { BufferHandle, ScheduleArguments } from '../typings/addon'
 
 // Every buffer, size and dtype of every op, replaced by a wrong one: the addon must refuse each before a kernel runs.
 
@@ -42,14 +42,14 @@ interface Call {
     for (const handle of held.splice(0)) loaded.release(handle)
   })
 
-  /** The graph's row 0 as a run, its row 1 as a hub of two pieces; the layout is that of csrc/cuda/schedule.h. */
-  function schedule(): [BufferHandle, number, BufferHandle, number, number] {
-    const items = ints(1, -1, 1, 2, 1, -1, 2, 3, 0, 1, 0, 1)
-    return [items, 3, ints(1, 0, 2, 0), 1, 2]
+  /** The graph's row 0 whole, its row 1 as a hub of two pieces; the layout is that of csrc/cuda/schedule.h. */
+  function schedule(): ScheduleArguments {
+    const items = ints(1, 1, 2, 0, 1, 2, 3, 0, 0, 0, 1, -1)
+    return [items, 3, ints(1, 0, 2, 0), 1, 2, 2]
   }
 
   function rightCall(op: Op): Call {
-    const [rowPtr, colIdx] = [ints(0, 1, 3), ints(1, 0, 1)]
+    const colIdx = ints(1, 0, 1)
     const [x, out] = [floats(1, 2, 3, 4), floats(0, 0, 0, 0)]
     const two = () => floats(1, 1)
     const mlaBuffers = [two(), two(), floats(1), floats(1), two(), two(), two()]
@@ -57,28 +57,28 @@ interface Call {
     const all: Record<Op, Call> = {
       cast: { args: [x, f32, out, f32, 4], buffers: [0, 2], sizes: [4], dtype: 1 },
       segmentSoftmax: {
-        args: [rowPtr, floats(1, 2, 3), floats(0, 0, 0), f32, 2, 3, 1, ...schedule()],
-        buffers: [0, 1, 2, 7, 9],
-        sizes: [4, 5, 6, 8, 10, 11],
-        dtype: 3,
+        args: [floats(1, 2, 3), floats(0, 0, 0), f32, 3, 1, ...schedule()],
+        buffers: [0, 1, 5, 7],
+        sizes: [3, 4, 6, 8, 9, 10],
+        dtype: 2,
       },
       gcnWeights: {
-        args: [rowPtr, colIdx, two(), two(), floats(0, 0, 0), 2, 3, 2, ...schedule()],
-        buffers: [0, 1, 2, 3, 4, 8, 10],
-        sizes: [5, 6, 7, 9, 11, 12],
+        args: [colIdx, two(), two(), floats(0, 0, 0), 2, 3, 2, ...schedule()],
+        buffers: [0, 1, 2, 3, 7, 9],
+        sizes: [4, 5, 6, 8, 10, 11, 12],
         dtype: null,
       },
       gcnAggregate: {
-        args: [rowPtr, colIdx, floats(1, 1, 1), x, out, f32, 2, 3, 2, 2, ...schedule()],
-        buffers: [0, 1, 2, 3, 4, 10, 12],
-        sizes: [6, 7, 8, 9, 11, 13, 14],
-        dtype: 5,
+        args: [colIdx, floats(1, 1, 1), x, out, f32, 2, 3, 2, 2, ...schedule()],
+        buffers: [0, 1, 2, 3, 9, 11],
+        sizes: [5, 6, 7, 8, 10, 12, 13, 14],
+        dtype: 4,
       },
       csrMax: {
-        args: [rowPtr, colIdx, x, -Infinity, out, ints(0, 0, 0, 0), f32, 2, 3, 2, 2, ...schedule()],
-        buffers: [0, 1, 2, 4, 5, 11, 13],
-        sizes: [7, 8, 9, 10, 12, 14, 15],
-        dtype: 6,
+        args: [colIdx, x, -Infinity, out, ints(0, 0, 0, 0), f32, 2, 3, 2, 2, ...schedule()],
+        buffers: [0, 1, 3, 4, 10, 12],
+        sizes: [6, 7, 8, 9, 11, 13, 14, 15],
+        dtype: 5,
       },
       mlaAttention: {
         args: [...mlaBuffers, f32, ...mlaSizes, 1, true],
@@ -150,7 +150,7 @@ interface Call {
 
   test('after all those errors the device still computes', () => {
     const out = floats(9, 9, 9)
-    loaded.segmentSoftmax(ints(0, 1, 3), floats(5, 0, Math.log(3)), out, f32, 2, 3, 1, ...schedule())
+    loaded.segmentSoftmax(floats(5, 0, Math.log(3)), out, f32, 3, 1, ...schedule())
     const into = new Float32Array(3)
     loaded.download(out, into)
     expect(Array.from(into)).toEqual([1, expect.closeTo(0.25, 6), expect.closeTo(0.75, 6)])

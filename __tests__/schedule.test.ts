@@ -10,7 +10,7 @@ const rowLengths = fc.array(fc.oneof(fc.nat(3), fc.nat(80), fc.nat(3000)), { max
 const rows = (array: Int32Array) =>
   Array.from({ length: array.length / 4 }, (_, i) => Array.from(array.subarray(4 * i, 4 * i + 4)))
 
-test('every row is in one run or cut into the pieces of one hub, in order, and no edge is lost', () => {
+test('every row is one item or cut into the pieces of one hub, in order, and no edge is lost', () => {
   fc.assert(
     fc.property(rowLengths, (lengths) => {
       const rowPtr = rowPointer(lengths)
@@ -21,36 +21,36 @@ test('every row is in one run or cut into the pieces of one hub, in order, and n
         covered[row!]! += 1
         const pieces = all.slice(firstPiece!, firstPiece! + count!)
         expect(pieces).toHaveLength(count!)
-        expect(pieces.every((piece) => piece[0] === row && piece[1] === -1 - hub)).toBe(true)
-        expect(pieces.map((piece) => piece[2])).toEqual([
+        expect(pieces.every((piece) => piece[0] === row && piece[3] === hub)).toBe(true)
+        expect(pieces.map((piece) => piece[1])).toEqual([
           rowPtr[row!],
-          ...pieces.slice(0, -1).map((p) => p[3]),
+          ...pieces.slice(0, -1).map((p) => p[2]),
         ])
-        expect(pieces.at(-1)![3]).toBe(rowPtr[row! + 1])
+        expect(pieces.at(-1)![2]).toBe(rowPtr[row! + 1])
       })
-      for (const [first, end, begin, stop] of all.slice(numPieces)) {
-        expect([begin, stop]).toEqual([rowPtr[first!], rowPtr[end!]])
-        for (let row = first!; row < end!; row++) covered[row]! += 1
+      for (const [row, begin, end, hub] of all.slice(numPieces)) {
+        expect([begin, end, hub]).toEqual([rowPtr[row!], rowPtr[row! + 1], -1])
+        covered[row!]! += 1
       }
-      expect(all.slice(0, numPieces).every((item) => item[1]! < 0)).toBe(true)
+      expect(all.slice(0, numPieces).every((item) => item[3]! >= 0)).toBe(true)
       expect(covered).toEqual(lengths.map(() => 1))
     }),
   )
 })
 
-test('a hub is cut, and no item is much longer than another', () => {
-  const lengths = Array.from({ length: 5000 }, (_, i) => (i === 77 ? 100_000 : i % 30))
-  const { items, hubs, numPieces } = makeSchedule(rowPointer(lengths))
-  expect(rows(hubs)).toEqual([[77, 0, numPieces, 0]])
-  const longest = Math.max(...rows(items).map(([, , begin, stop]) => stop! - begin!))
-  expect(longest).toBeLessThanOrEqual(100)
+test('rows come longest first, and those of one length in their order', () => {
+  const { items, numLong } = makeSchedule(rowPointer([2, 0, 33, 2, 40, 0, 32]))
+  expect(rows(items).map(([row]) => row)).toEqual([4, 2, 6, 0, 3, 1, 5])
+  expect(numLong).toBe(2)
 })
 
-test('empty rows are shared out too', () => {
-  const { items } = makeSchedule(new Int32Array(5_000_001))
-  const counts = rows(items).map(([first, end]) => end! - first!)
-  expect(counts.reduce((a, b) => a + b, 0)).toBe(5_000_000)
-  expect(Math.max(...counts)).toBe(64)
+test('a hub is cut, into at most 1,024 pieces', () => {
+  const lengths = Array.from({ length: 5000 }, (_, i) => (i === 77 ? 1_000_000 : i % 30))
+  const { items, hubs, numPieces } = makeSchedule(rowPointer(lengths))
+  expect(rows(hubs)).toEqual([[77, 0, numPieces, 0]])
+  expect(numPieces).toBeLessThanOrEqual(1024)
+  const longest = Math.max(...rows(items).map(([, begin, end]) => end! - begin!))
+  expect(longest).toBe(Math.ceil(1_000_000 / 1024))
 })
 
 test('no rows, no items', () => {
@@ -58,5 +58,6 @@ test('no rows, no items', () => {
     items: new Int32Array(0),
     hubs: new Int32Array(0),
     numPieces: 0,
+    numLong: 0,
   })
 })

@@ -15,7 +15,7 @@ export type BufferHandle = number
 export type DTypeCode = number
 
 /**
- * How a graph's edges are dealt to workers, made by lib/backends/cuda/schedule.ts: items (numItems, 4) and hubs
+ * How a graph's edges are dealt to workers, from its row pointer, made by lib/backends/cuda/schedule.ts: items (numItems, 4) and hubs
  * (numHubs, 4) int32. Unlike other arguments its contents are trusted: only that file makes them.
  */
 export type ScheduleArguments = [
@@ -24,6 +24,7 @@ export type ScheduleArguments = [
   hubs: BufferHandle,
   numHubs: number,
   numPieces: number,
+  numLong: number,
 ]
 
 export interface DriverStatus {
@@ -91,24 +92,21 @@ export interface Addon {
     length: number,
   ): void
 
-  /** Softmax over each row's edges, per head. rowPtr (numRows + 1) int32; scores, out (numEdges, heads). */
+  /** Softmax over each row's edges, per head. scores, out (numEdges, heads) in dtype. */
   segmentSoftmax(
-    rowPtr: BufferHandle,
     scores: BufferHandle,
     out: BufferHandle,
     dtype: DTypeCode,
-    numRows: number,
     numEdges: number,
     heads: number,
     ...schedule: ScheduleArguments
   ): void
 
   /**
-   * weights[e] = 1 / √(dstDegrees[i]·srcDegrees[colIdx[e]]) for the edges e of each row i. rowPtr (numRows + 1) and
-   * colIdx (numEdges) int32; dstDegrees (numRows), srcDegrees (numSrc) and weights (numEdges) float32.
+   * weights[e] = 1 / √(dstDegrees[i]·srcDegrees[colIdx[e]]) for the edges e of each row i. colIdx (numEdges) int32;
+   * dstDegrees (numRows), srcDegrees (numSrc) and weights (numEdges) float32.
    */
   gcnWeights(
-    rowPtr: BufferHandle,
     colIdx: BufferHandle,
     dstDegrees: BufferHandle,
     srcDegrees: BufferHandle,
@@ -120,11 +118,10 @@ export interface Addon {
   ): void
 
   /**
-   * out[i] = Σ weights[e]·x[colIdx[e]] over row i's edges. rowPtr (numRows + 1) and colIdx (numEdges) int32; weights
-   * (numEdges) float32; x (numSrc, features) and out (numRows, features) in dtype.
+   * out[i] = Σ weights[e]·x[colIdx[e]] over row i's edges. colIdx (numEdges) int32; weights (numEdges) float32;
+   * x (numSrc, features) and out (numRows, features) in dtype; features below 2^32.
    */
   gcnAggregate(
-    rowPtr: BufferHandle,
     colIdx: BufferHandle,
     weights: BufferHandle,
     x: BufferHandle,
@@ -138,11 +135,11 @@ export interface Addon {
   ): void
 
   /**
-   * out[i] = feature-wise maximum of x[src] over row i's edges; `empty` for a row without edges. indices, when given,
-   * gets the winning edge (int32, lowest on ties, −1 for empty rows), (numRows, features).
+   * out[i] = feature-wise maximum of x[src] over row i's edges; `empty` for a row without edges. colIdx (numEdges)
+   * int32; x (numSrc, features) and out (numRows, features) in dtype; features below 2^32. indices, when given, gets
+   * the winning edge (int32, lowest on ties, −1 for empty rows), (numRows, features).
    */
   csrMax(
-    rowPtr: BufferHandle,
     colIdx: BufferHandle,
     x: BufferHandle,
     empty: number,

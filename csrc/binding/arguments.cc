@@ -25,6 +25,12 @@ int64_t Arguments::size(size_t index) const {
   return static_cast<int64_t>(value);
 }
 
+int64_t Arguments::features(size_t index) const {
+  const int64_t features = size(index);
+  if (features > UINT32_MAX) fail(index, "fewer than 2^32 features");
+  return features;
+}
+
 float Arguments::number(size_t index) const {
   if (!info_[index].IsNumber()) fail(index, "a number");
   return info_[index].As<Napi::Number>().FloatValue();
@@ -75,9 +81,11 @@ Schedule Arguments::schedule(size_t index) {
   schedule.numItems = size(index + 1);
   schedule.numHubs = size(index + 3);
   schedule.numPieces = size(index + 4);
+  schedule.numLong = size(index + 5);
   // A launch has a block per few items, and a grid fewer than 2^31 blocks.
   if (schedule.numItems > INT32_MAX) fail(index + 1, "less than 2^31");
   if (schedule.numPieces > schedule.numItems) fail(index + 4, "at most the number of items");
+  if (schedule.numLong > schedule.numItems) fail(index + 5, "at most the number of items");
   schedule.items = data<const Item>(index, DType::kInt32, {schedule.numItems, kIntsPerEntry});
   schedule.hubs = data<const Hub>(index + 2, DType::kInt32, {schedule.numHubs, kIntsPerEntry});
   return schedule;

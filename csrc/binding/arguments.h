@@ -35,6 +35,8 @@ class Arguments {
 
   // An integer from 0 to 2^53 − 1.
   int64_t size(size_t index) const;
+  // A number of features: at most 2^32 − 1, which kernels multiply by in one instruction.
+  int64_t features(size_t index) const;
   float number(size_t index) const;
   bool boolean(size_t index) const;
   DType dtype(size_t index) const;
@@ -52,7 +54,7 @@ class Arguments {
     return static_cast<T*>(checkedData(index, bytesOf(dtype), shape));
   }
 
-  // Five arguments from `index` on: items, numItems, hubs, numHubs, numPieces.
+  // Six arguments from `index` on: items, numItems, hubs, numHubs, numPieces, numLong.
   Schedule schedule(size_t index);
 
   // Memory for intermediate results, on the device of the buffers.

@@ -7,22 +7,21 @@ namespace warpgraph {
 
 void csrMax(const Napi::CallbackInfo& info) {
   Arguments arguments(info, "csrMax", 16);
-  const float empty = arguments.number(3);
-  const DType dtype = arguments.dtype(6);
-  const int64_t numRows = arguments.size(7);
-  const int64_t numEdges = arguments.size(8);
-  const int64_t numSrc = arguments.size(9);
-  const int64_t features = arguments.size(10);
-  const auto* rowPtr = arguments.data<const int32_t>(0, DType::kInt32, {numRows + 1});
-  const auto* colIdx = arguments.data<const int32_t>(1, DType::kInt32, {numEdges});
-  const void* x = arguments.data(2, dtype, {numSrc, features});
-  void* out = arguments.data(4, dtype, {numRows, features});
+  const float empty = arguments.number(2);
+  const DType dtype = arguments.dtype(5);
+  const int64_t numRows = arguments.size(6);
+  const int64_t numEdges = arguments.size(7);
+  const int64_t numSrc = arguments.size(8);
+  const int64_t features = arguments.features(9);
+  const auto* colIdx = arguments.data<const int32_t>(0, DType::kInt32, {numEdges});
+  const void* x = arguments.data(1, dtype, {numSrc, features});
+  void* out = arguments.data(3, dtype, {numRows, features});
   int32_t* indices =
-      arguments.isNull(5) ? nullptr : arguments.data<int32_t>(5, DType::kInt32, {numRows, features});
-  const Schedule schedule = arguments.schedule(11);
+      arguments.isNull(4) ? nullptr : arguments.data<int32_t>(4, DType::kInt32, {numRows, features});
+  const Schedule schedule = arguments.schedule(10);
   const Workspace workspace =
       arguments.workspace(csrMaxWorkspaceBytes(schedule, features, indices != nullptr));
-  arguments.check(launchCsrMax(dtype, rowPtr, colIdx, x, empty, out, indices, numSrc, features, schedule,
+  arguments.check(launchCsrMax(dtype, colIdx, x, empty, out, indices, numSrc, features, schedule,
                                workspace.data(), arguments.device().stream()));
 }
 

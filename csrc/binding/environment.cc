@@ -1,6 +1,6 @@
 #include "binding/environment.h"
 
-#include <cstdlib>
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -10,7 +10,7 @@
 namespace warpgraph {
 namespace {
 
-constexpr int64_t kStepToTellV8 = int64_t{1} << 22;
+constexpr int64_t kStepToTellV8 = int64_t{1} << 26;
 
 std::string mebibytes(int64_t bytes) {
   return std::to_string(bytes >> 20) + " MiB";
@@ -64,22 +64,24 @@ Napi::Value Environment::adopt(std::shared_ptr<DeviceBuffer> buffer) {
   const auto bytes = static_cast<int64_t>(buffer->bytes());
   const Handle handle = buffers_.add(std::move(buffer));
   if (handle < 0) throw Napi::Error::New(env_, "too many live buffers");
-  tellV8(bytes);
+  account(bytes);
   return Napi::Number::New(env_, handle);
 }
 
 bool Environment::release(Handle handle) {
   const std::shared_ptr<DeviceBuffer>* buffer = buffers_.find(handle);
   if (buffer == nullptr) return false;
-  tellV8(-static_cast<int64_t>((*buffer)->bytes()));
+  account(-static_cast<int64_t>((*buffer)->bytes()));
   return buffers_.release(handle);
 }
 
-void Environment::tellV8(int64_t change) {
-  untoldBytes_ += change;
-  if (std::abs(untoldBytes_) < kStepToTellV8) return;
-  Napi::MemoryManagement::AdjustExternalMemory(env_, untoldBytes_);
-  untoldBytes_ = 0;
+void Environment::account(int64_t change) {
+  liveBytes_ += change;
+  const bool grew = liveBytes_ > toldBytes_ + std::max(kStepToTellV8, toldBytes_ / 8);
+  const bool shrank = liveBytes_ < toldBytes_ / 2 - kStepToTellV8;
+  if (!grew && !shrank) return;
+  Napi::MemoryManagement::AdjustExternalMemory(env_, liveBytes_ - toldBytes_);
+  toldBytes_ = liveBytes_;
 }
 
 std::string Environment::memoryReport(int device, size_t bytes) {

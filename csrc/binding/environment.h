@@ -48,15 +48,17 @@ class Environment {
  private:
   Napi::Error makeError(const std::string& message, const char* code, cudaError_t error);
   std::string memoryReport(int device, size_t bytes);
-  // Tells V8 how much memory its objects keep, in steps: every call costs it a look at its own limits.
-  void tellV8(int64_t change);
+  // Counts what JavaScript's handles keep alive, and tells V8 when it has changed much: a collection may
+  // follow each time, which a loop that makes and disposes one large result a round must not pay for.
+  void account(int64_t change);
 
   const Napi::Env env_;
   std::map<int, std::unique_ptr<DeviceContext>> devices_;
   BufferTable buffers_;
   std::unique_ptr<PendingReads> reads_;
   Napi::FunctionReference errorFactory_;
-  int64_t untoldBytes_ = 0;
+  int64_t liveBytes_ = 0;
+  int64_t toldBytes_ = 0;
 };
 
 }  // namespace warpgraph

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "cuda/dtype.h"
+#include "cuda/schedule.h"
 
 namespace warpgraph {
 
@@ -24,6 +25,20 @@ template <int kLanes>
 __device__ unsigned workerMask() {
   if (kLanes == kWarpSize) return kFullWarp;
   return ((1u << (kLanes % kWarpSize)) - 1) << (threadIdx.x % kWarpSize / kLanes * kLanes);
+}
+
+// How the blocks of a grid's fast axis share out a schedule: the first of them take the long items, the
+// others the short ones, and one worker takes several of those in turn.
+struct BlockPlan {
+  unsigned longBlocks, blocks;
+};
+
+inline BlockPlan planBlocks(const Schedule& schedule, int64_t longPerBlock, int64_t shortPerBlock) {
+  const auto blocks = [](int64_t items, int64_t perBlock) {
+    return static_cast<unsigned>((items + perBlock - 1) / perBlock);
+  };
+  const unsigned longBlocks = blocks(schedule.numLong, longPerBlock);
+  return {longBlocks, longBlocks + blocks(schedule.numItems - schedule.numLong, shortPerBlock)};
 }
 
 inline unsigned blocksFor(int64_t items, int64_t itemsPerBlock) {
@@ -84,9 +99,31 @@ cudaError_t dispatchAny(DType dtype, Body body) {
   return dtype == DType::kInt32 ? body(int32_t{}) : dispatchFloat(dtype, body);
 }
 
-// Maximum that keeps NaN, unlike fmaxf.
+// The maximum of two numbers, NaN when one of them is; in one instruction from compute capability 8.0 on.
 __device__ inline float maxKeepingNaN(float a, float b) {
-  return a > b || isnan(a) ? a : b;
+#if __CUDA_ARCH__ >= 800
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#else
+  return !(b <= a) && !isnan(a) ? b : a;
+#endif
+}
+
+// Over the workers of a warp, kLanes lanes each with one value.
+template <int kLanes>
+__device__ int warpMin(int value) {
+  for (int offset = kLanes; offset < kWarpSize; offset *= 2) {
+    value = min(value, __shfl_xor_sync(kFullWarp, value, offset));
+  }
+  return value;
+}
+template <int kLanes>
+__device__ int warpMax(int value) {
+  for (int offset = kLanes; offset < kWarpSize; offset *= 2) {
+    value = max(value, __shfl_xor_sync(kFullWarp, value, offset));
+  }
+  return value;
 }
 
 __device__ inline float warpSum(float value) {

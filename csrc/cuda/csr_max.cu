@@ -29,7 +29,7 @@ struct Max {
     return {at < length ? __ldcs(colIdx + begin + at) : 0};
   }
   __device__ float weight(const Edge&) const { return 1.0f; }
-  __device__ float shuffleWeight(unsigned, const Edge&, int, int) const { return 1.0f; }
+  __device__ float shuffleWeight(const Edge&, int, int) const { return 1.0f; }
 
   // Whether b replaces a: greater, or the first NaN.
   static __device__ bool wins(float b, float a) { return !(b <= a) && !isnan(a); }
@@ -46,11 +46,16 @@ struct Max {
   }
   template <typename T, int kVec>
   __device__ void add(Accumulator<kVec>& max, const Vector<T, kVec>& row, float, int e) const {
+    float values[kVec];
+    widen(row, values);
     for (int k = 0; k < kVec; ++k) {
-      const float value = toFloat(row.element[k]);
-      if (!wins(value, max.value[k])) continue;
-      max.value[k] = value;
-      if constexpr (kWithEdges) max.edge[k] = e;
+      if constexpr (kWithEdges) {
+        const bool win = wins(values[k], max.value[k]);
+        max.value[k] = win ? values[k] : max.value[k];
+        max.edge[k] = win ? e : max.edge[k];
+      } else {
+        max.value[k] = maxKeepingNaN(max.value[k], values[k]);
+      }
     }
   }
   // Equal values, and two NaN, leave the win to the lower edge.
@@ -76,9 +81,9 @@ struct Max {
   }
   template <typename T, int kVec>
   __device__ void write(const Accumulator<kVec>& max, bool isEmpty, T* out, int64_t at) const {
-    Vector<T, kVec> row;
-    for (int k = 0; k < kVec; ++k) row.element[k] = fromFloat<T>(isEmpty ? empty : max.value[k]);
-    storeVectorOnce(out, row);
+    float values[kVec];
+    for (int k = 0; k < kVec; ++k) values[k] = isEmpty ? empty : max.value[k];
+    storeVectorOnce(out, values);
     if constexpr (kWithEdges) {
       for (int k = 0; k < kVec; ++k) __stcs(indices + at + k, isEmpty ? -1 : max.edge[k]);
     }
@@ -104,21 +109,21 @@ size_t csrMaxWorkspaceBytes(const Schedule& schedule, int64_t features, bool wit
   return count * (sizeof(float) + (withIndices ? sizeof(int32_t) : 0));
 }
 
-cudaError_t launchCsrMax(DType dtype, const int32_t* rowPtr, const int32_t* colIdx, const void* x,
-                         float empty, void* out, int32_t* indices, int64_t numSrc, int64_t features,
-                         const Schedule& schedule, void* workspace, cudaStream_t stream) {
+cudaError_t launchCsrMax(DType dtype, const int32_t* colIdx, const void* x, float empty, void* out,
+                         int32_t* indices, int64_t numSrc, int64_t features, const Schedule& schedule,
+                         void* workspace, cudaStream_t stream) {
   auto* values = static_cast<float*>(workspace);
   void* edges = values + schedule.numPieces * features;
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
-    const ReduceArguments<T> arguments{rowPtr,
-                                       colIdx,
+    const ReduceArguments<T> arguments{colIdx,
                                        static_cast<const T*>(x),
                                        static_cast<T*>(out),
                                        values,
                                        static_cast<int32_t*>(edges),
-                                       features,
-                                       schedule};
+                                       static_cast<uint32_t>(features),
+                                       schedule,
+                                       0};
     return indices == nullptr ? launchReduce(arguments, numSrc, Max<false>{empty, nullptr}, stream)
                               : launchReduce(arguments, numSrc, Max<true>{empty, indices}, stream);
   });

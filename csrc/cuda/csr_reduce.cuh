@@ -2,19 +2,18 @@
 // i's edges, feature by feature.
 //
 // What makes it fast:
-// - Work is cut into items of about equally many edges: runs of whole rows, or pieces of a long row
-// (schedule.h).
-//   A hub no longer keeps one worker busy while the others wait, and every worker walks a contiguous run of
-//   edges.
-// - A worker is 8, 16 or 32 lanes, each holding 16 bytes of the feature row. It takes column indices a chunk
-// at a
-//   time, one per lane, hands them around by shuffles, and has kUnroll row loads in flight before the first
-//   is used (GE-SpMM, arXiv:2007.03179, calls this coalesced row caching).
-// - When the feature matrix outgrows L2, columns are done in tiles narrow enough that a tile of it fits: the
-// grid's
-//   slow axis is the tile, so that all workers gather from the same columns at a time.
-// - Pieces of one row meet in a second, small launch, in the order of their edges: no atomics, the same bits
-// always.
+// - kLanes lanes, a worker, take a row, 16 bytes of it a lane. They read kLanes column indices at a time, one
+// each,
+//   hand them around by shuffles (GE-SpMM, arXiv:2007.03179, calls this coalesced row caching), and have up
+//   to kUnroll rows of x on their way before the first is used.
+// - Workers take rows in order of length (schedule.h), so those of one warp have equally many edges and go
+// the same
+//   way; the inner loop is little more than loads and multiply-adds. Long rows start first, and the longest
+//   are cut into pieces, which meet in a second, small launch, in the order of their edges: no atomics, the
+//   same bits always.
+// - When the feature matrix outgrows L2, columns are done in tiles narrow enough that a tile of it stays
+// there: the
+//   grid's slow axis is the tile, so that all warps gather from the same columns at a time.
 #pragma once
 
 #include "cuda/common.cuh"
@@ -24,159 +23,162 @@
 namespace warpgraph {
 
 constexpr int kReduceThreads = 256;
-constexpr int kUnroll = 8;
+constexpr int kReduceBlocks = 4;  // per multiprocessor: registers for more would leave fewer rows in flight
+constexpr int kUnroll = 4;
 
 // The tensors of one reduction. Partial results of pieces: (numPieces, features), edges only where they are
 // tracked.
 template <typename T>
 struct ReduceArguments {
-  const int32_t* rowPtr;
   const int32_t* colIdx;
   const T* x;
   T* out;
   float* partialValues;
   int32_t* partialEdges;
-  int64_t features;
+  uint32_t features;
   Schedule schedule;
+  unsigned longBlocks;
 };
 
-// The rows' ends, kept a few rows ahead of the walk: lane k holds the end of row base + k.
-template <int kLanes>
-class RowEnds {
- public:
-  __device__ RowEnds(const int32_t* rowPtr, int row, int rowsEnd, int lane, unsigned mask)
-      : rowPtr_(rowPtr), base_(row), rowsEnd_(rowsEnd), lane_(lane), mask_(mask) {
-    load();
+// kCount rows of x, read together and then added. Checked: only those of the worker's `left` edges.
+template <int kCount, bool kChecked, int kLanes, typename T, int kVec, typename Reduce>
+__device__ void addRows(typename Reduce::template Accumulator<kVec>& sum, const Reduce& reduce, const T* x,
+                        uint32_t features, const typename Reduce::Edge& edge, int j, int left,
+                        int firstEdge) {
+  Vector<T, kVec> rows[kCount];
+#pragma unroll
+  for (int u = 0; u < kCount; ++u) {
+    const uint32_t source = __shfl_sync(kFullWarp, edge.source, j + u, kLanes);
+    if (!kChecked || u < left) rows[u] = loadVector<kVec>(x + uint64_t{source} * features);
   }
-  __device__ int of(int row) {
-    if (row - base_ == kLanes) {
-      base_ = row;
-      load();
-    }
-    return __shfl_sync(mask_, ends_, row - base_, kLanes);
+#pragma unroll
+  for (int u = 0; u < kCount; ++u) {
+    const float weight = reduce.shuffleWeight(edge, j + u, kLanes);
+    if (!kChecked || u < left) reduce.add(sum, rows[u], weight, firstEdge + u);
   }
+}
 
- private:
-  __device__ void load() { ends_ = base_ + lane_ < rowsEnd_ ? rowPtr_[base_ + lane_ + 1] : 0; }
-
-  const int32_t* rowPtr_;
-  int base_, rowsEnd_, lane_, ends_;
-  unsigned mask_;
-};
+constexpr int kShortRows = 4;
 
 template <typename T, int kVec, int kLanes, typename Reduce>
-__global__ void __launch_bounds__(kReduceThreads)
+__global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
     csrReduceKernel(const ReduceArguments<T> arguments, const Reduce reduce) {
-  using Accumulator = typename Reduce::template Accumulator<kVec>;
   constexpr int kWorkers = kReduceThreads / kLanes;
   const int lane = threadIdx.x % kLanes;
-  const unsigned mask = workerMask<kLanes>();
-  const int64_t itemIndex = int64_t{blockIdx.x} * kWorkers + threadIdx.x / kLanes;
-  if (itemIndex >= arguments.schedule.numItems) return;
-  const Item item = arguments.schedule.items[itemIndex];
-  const bool isPiece = item.isPiece();
-  const int64_t features = arguments.features;
+  const Schedule& schedule = arguments.schedule;
+  const bool isLong = blockIdx.x < arguments.longBlocks;
+  const int rounds = isLong ? 1 : kShortRows;
+  const int64_t end = isLong ? schedule.numLong : schedule.numItems;
+  const int64_t firstItem =
+      threadIdx.x / kLanes +
+      (isLong ? int64_t{blockIdx.x} * kWorkers
+              : schedule.numLong + int64_t{blockIdx.x - arguments.longBlocks} * kWorkers * kShortRows);
+  const auto itemAt = [&](int64_t index) { return index < end ? schedule.items[index] : Item{0, 0, 0, -1}; };
+  const uint32_t features = arguments.features;
 
-  for (int64_t first = int64_t{blockIdx.y} * kLanes * kVec; first < features;
-       first += int64_t{gridDim.y} * kLanes * kVec) {
-    const int64_t feature = first + lane * kVec;
+  for (int64_t tile = int64_t{blockIdx.y} * kLanes * kVec; tile < features;
+       tile += int64_t{gridDim.y} * kLanes * kVec) {
+    const int64_t feature = tile + lane * kVec;
     const bool active = feature < features;
-    const T* x = arguments.x + feature;
-    T* out = arguments.out + feature;
-
-    int row = item.rowBegin;
-    const int rowsEnd = isPiece ? row : item.rowEnd;
-    RowEnds<kLanes> ends(arguments.rowPtr, row, rowsEnd, lane, mask);
-    int rowBegin = item.edgeBegin;
-    int rowEnd = row < rowsEnd ? ends.of(row) : INT32_MAX;
-    Accumulator sum;
-    reduce.start(sum, rowBegin);
-    const auto finishRow = [&] {
-      if (active) reduce.write(sum, rowBegin == rowEnd, out + row * features, row * features + feature);
-      ++row;
-      rowBegin = rowEnd;
-      rowEnd = row < rowsEnd ? ends.of(row) : INT32_MAX;
-      reduce.start(sum, rowBegin);
-    };
-
-    // Positions count from the item's first edge, so that none overflows near 2^31 edges.
-    const int length = item.length();
-    typename Reduce::Edge next = reduce.load(arguments.colIdx, item.edgeBegin, lane, length);
-    for (int chunk = 0; chunk < length; chunk += kLanes) {
-      const typename Reduce::Edge edge = next;
-      const int count = min(kLanes, length - chunk);
-      if (count == kLanes)
-        next = reduce.load(arguments.colIdx, item.edgeBegin, chunk + kLanes + lane, length);
-      for (int j = 0; j < count; j += kUnroll) {
-        Vector<T, kVec> rows[kUnroll];
-#pragma unroll
-        for (int u = 0; u < kUnroll; ++u) {
-          const int64_t source = __shfl_sync(mask, edge.source, (j + u) % kLanes, kLanes);
-          if (active && j + u < count) rows[u] = loadVector<kVec>(x + source * features);
+    const T* x = arguments.x + (active ? feature : 0);  // idle lanes read along, and write nothing
+    Item nextItem = itemAt(firstItem);
+    typename Reduce::Edge next = reduce.load(arguments.colIdx, nextItem.begin, lane, nextItem.length());
+#pragma unroll 1
+    for (int round = 0; round < rounds; ++round) {
+      const int64_t itemIndex = firstItem + round * kWorkers;
+      const Item item = nextItem;
+      nextItem = itemAt(round + 1 < rounds ? itemIndex + kWorkers : end);
+      const int length = item.length();
+      // All lanes of the warp take as many steps as its longest row, so that every shuffle has the whole
+      // warp.
+      const int shortest = warpMin<kLanes>(length);
+      const int longest = warpMax<kLanes>(length);
+      typename Reduce::template Accumulator<kVec> sum;
+      reduce.start(sum, item.begin);
+      int chunk = 0;
+#pragma unroll 1
+      do {
+        const typename Reduce::Edge edge = next;
+        const bool isLast = chunk + kLanes >= longest;
+        next = isLast ? reduce.load(arguments.colIdx, nextItem.begin, lane, nextItem.length())
+                      : reduce.load(arguments.colIdx, item.begin, chunk + kLanes + lane, length);
+#pragma unroll 1
+        for (int j = 0; j < kLanes; j += kUnroll) {
+          const int at = chunk + j;
+          if (at + kUnroll <= shortest) {
+            addRows<kUnroll, false, kLanes, T, kVec>(sum, reduce, x, features, edge, j, 0, item.begin + at);
+          } else if (at < longest) {
+            addRows<kUnroll, true, kLanes, T, kVec>(sum, reduce, x, features, edge, j, length - at,
+                                                    item.begin + at);
+          } else {
+            break;
+          }
         }
-#pragma unroll
-        for (int u = 0; u < kUnroll; ++u) {
-          const float weight = reduce.shuffleWeight(mask, edge, (j + u) % kLanes, kLanes);
-          if (j + u >= count) break;
-          const int e = item.edgeBegin + chunk + j + u;
-          while (e == rowEnd) finishRow();
-          if (active) reduce.add(sum, rows[u], weight, e);
-        }
+        chunk += kLanes;
+      } while (chunk < longest);
+      if (!active || itemIndex >= end) continue;
+      if (item.isPiece()) {
+        const int64_t to = itemIndex * features + feature;  // item p is piece p
+        reduce.writePartial(sum, arguments.partialValues, arguments.partialEdges, to);
+      } else {
+        const int64_t to = item.row * int64_t{features} + feature;
+        reduce.write(sum, length == 0, arguments.out + to, to);
       }
-    }
-    while (row < rowsEnd) finishRow();
-    if (isPiece && active) {
-      const int64_t at = itemIndex * features + feature;  // item p is piece p
-      reduce.writePartial(sum, arguments.partialValues, arguments.partialEdges, at);
     }
   }
 }
 
-// Narrow rows, at most kNarrow features: a lane holds whole rows, and 8 lanes share the edges of a row.
-constexpr int kNarrow = 16;
-
-template <typename T, int kVec, typename Reduce>
-__global__ void __launch_bounds__(kReduceThreads)
-    csrReduceNarrowKernel(const ReduceArguments<T> arguments, const Reduce reduce) {
-  using Accumulator = typename Reduce::template Accumulator<kVec>;
-  constexpr int kLanes = 8;
-  constexpr int kVectors = kNarrow / kVec;
+// Narrow rows, of at most kVectors vectors: a lane holds whole rows, and kLanes lanes share the edges of a
+// row.
+template <int kLanes, int kVec, int kVectors, typename T, typename Reduce>
+__device__ void reduceNarrowItem(const ReduceArguments<T>& arguments, const Reduce& reduce,
+                                 int64_t itemIndex) {
   const int lane = threadIdx.x % kLanes;
   const unsigned mask = workerMask<kLanes>();
-  const int64_t itemIndex = int64_t{blockIdx.x} * (kReduceThreads / kLanes) + threadIdx.x / kLanes;
-  if (itemIndex >= arguments.schedule.numItems) return;
   const Item item = arguments.schedule.items[itemIndex];
-  const int features = static_cast<int>(arguments.features);
-  const int rowsEnd = item.isPiece() ? item.rowBegin + 1 : item.rowEnd;
-  int begin = item.edgeBegin;
-  for (int64_t row = item.rowBegin; row < rowsEnd; ++row) {
-    const int end = item.isPiece() ? item.edgeEnd : arguments.rowPtr[row + 1];
-    Accumulator sums[kVectors];
+  const int length = item.length();
+  const uint32_t features = arguments.features;
+  typename Reduce::template Accumulator<kVec> sums[kVectors];
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) reduce.start(sums[v], begin);
-    for (int at = lane; at < end - begin; at += kLanes) {
-      const typename Reduce::Edge edge = reduce.load(arguments.colIdx, begin, at, end - begin);
-      const T* x = arguments.x + int64_t{edge.source} * features;
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-        if (v * kVec < features)
-          reduce.add(sums[v], loadVector<kVec>(x + v * kVec), reduce.weight(edge), begin + at);
-      }
-    }
+  for (int v = 0; v < kVectors; ++v) reduce.start(sums[v], item.begin);
+#pragma unroll 4
+  for (int at = lane; at < length; at += kLanes) {
+    const typename Reduce::Edge edge = reduce.load(arguments.colIdx, item.begin, at, length);
+    const T* x = arguments.x + uint64_t{static_cast<uint32_t>(edge.source)} * features;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      if (v * kVec >= features) break;
-      for (int offset = kLanes / 2; offset > 0; offset /= 2) reduce.combineLanes(sums[v], mask, offset);
-      if (lane != v % kLanes) continue;
-      if (item.isPiece()) {
-        const int64_t at = itemIndex * features + v * kVec;
-        reduce.writePartial(sums[v], arguments.partialValues, arguments.partialEdges, at);
-      } else {
-        const int64_t at = row * features + v * kVec;
-        reduce.write(sums[v], begin == end, arguments.out + at, at);
-      }
+      reduce.add(sums[v], loadVector<kVec>(x + v * kVec), reduce.weight(edge), item.begin + at);
     }
-    begin = end;
+  }
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    for (int offset = kLanes / 2; offset > 0; offset /= 2) reduce.combineLanes(sums[v], mask, offset);
+    if (lane != v) continue;
+    if (item.isPiece()) {
+      const int64_t to = itemIndex * features + v * kVec;
+      reduce.writePartial(sums[v], arguments.partialValues, arguments.partialEdges, to);
+    } else {
+      const int64_t to = item.row * int64_t{features} + v * kVec;
+      reduce.write(sums[v], length == 0, arguments.out + to, to);
+    }
+  }
+}
+
+constexpr int kNarrowLanes = 8;  // of a short row; a long one has the whole warp
+
+template <typename T, int kVec, int kVectors, typename Reduce>
+__global__ void __launch_bounds__(kReduceThreads)
+    csrReduceNarrowKernel(const ReduceArguments<T> arguments, const Reduce reduce) {
+  const int64_t thread = threadIdx.x;
+  if (blockIdx.x < arguments.longBlocks) {
+    const int64_t index = (int64_t{blockIdx.x} * kReduceThreads + thread) / kWarpSize;
+    if (index < arguments.schedule.numLong)
+      reduceNarrowItem<kWarpSize, kVec, kVectors>(arguments, reduce, index);
+  } else {
+    const int64_t block = blockIdx.x - arguments.longBlocks;
+    const int64_t index = arguments.schedule.numLong + (block * kReduceThreads + thread) / kNarrowLanes;
+    if (index < arguments.schedule.numItems)
+      reduceNarrowItem<kNarrowLanes, kVec, kVectors>(arguments, reduce, index);
   }
 }
 
@@ -209,7 +211,7 @@ __global__ void __launch_bounds__(kReduceThreads)
       __syncthreads();
       if (warp == 0 && active) {
         for (int w = 1; w < kWarps; ++w) reduce.combine(sum, parts[w][lane]);
-        const int64_t at = hub.row * arguments.features + feature;
+        const int64_t at = hub.row * int64_t{arguments.features} + feature;
         reduce.write(sum, false, arguments.out + at, at);
       }
       __syncthreads();

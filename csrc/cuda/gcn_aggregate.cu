@@ -27,8 +27,8 @@ struct WeightedSum {
     return at < length ? Edge{__ldcs(colIdx + begin + at), __ldcs(weights + begin + at)} : Edge{0, 0.0f};
   }
   __device__ float weight(const Edge& edge) const { return edge.weight; }
-  __device__ float shuffleWeight(unsigned mask, const Edge& edge, int lane, int width) const {
-    return __shfl_sync(mask, edge.weight, lane, width);
+  __device__ float shuffleWeight(const Edge& edge, int lane, int width) const {
+    return __shfl_sync(kFullWarp, edge.weight, lane, width);
   }
 
   template <int kVec>
@@ -41,7 +41,9 @@ struct WeightedSum {
   }
   template <typename T, int kVec>
   __device__ void add(Accumulator<kVec>& sum, const Vector<T, kVec>& row, float weight, int) const {
-    for (int k = 0; k < kVec; ++k) sum.value[k] = fmaf(weight, toFloat(row.element[k]), sum.value[k]);
+    float values[kVec];
+    widen(row, values);
+    for (int k = 0; k < kVec; ++k) sum.value[k] = fmaf(weight, values[k], sum.value[k]);
   }
   template <int kVec>
   __device__ void combine(Accumulator<kVec>& sum, const Accumulator<kVec>& other) const {
@@ -53,9 +55,7 @@ struct WeightedSum {
   }
   template <typename T, int kVec>
   __device__ void write(const Accumulator<kVec>& sum, bool, T* out, int64_t) const {
-    Vector<T, kVec> row;
-    for (int k = 0; k < kVec; ++k) row.element[k] = fromFloat<T>(sum.value[k]);
-    storeVectorOnce(out, row);
+    storeVectorOnce(out, sum.value);
   }
   template <int kVec>
   __device__ void writePartial(const Accumulator<kVec>& sum, float* values, int32_t*, int64_t at) const {
@@ -71,37 +71,29 @@ __device__ float inverseRoot(float degree) {
   return degree == 0.0f ? 0.0f : 1.0f / sqrtf(degree);
 }
 
-// One warp per item, its lanes over the edges of a row.
+// 8 lanes per item, sharing its edges.
+constexpr int kWeightLanes = 8;
+
 __global__ void __launch_bounds__(kReduceThreads)
-    gcnWeightsKernel(const int32_t* __restrict__ rowPtr, const int32_t* __restrict__ colIdx,
-                     const float* __restrict__ dstDegrees, const float* __restrict__ srcDegrees,
-                     float* __restrict__ weights, Schedule schedule) {
-  const int lane = threadIdx.x % kWarpSize;
-  const int64_t index = (int64_t{blockIdx.x} * kReduceThreads + threadIdx.x) / kWarpSize;
+    gcnWeightsKernel(const int32_t* __restrict__ colIdx, const float* __restrict__ dstDegrees,
+                     const float* __restrict__ srcDegrees, float* __restrict__ weights, Schedule schedule) {
+  const int64_t index = (int64_t{blockIdx.x} * kReduceThreads + threadIdx.x) / kWeightLanes;
   if (index >= schedule.numItems) return;
   const Item item = schedule.items[index];
-  const int rowsEnd = item.isPiece() ? item.rowBegin + 1 : item.rowEnd;
-  int begin = item.edgeBegin;
-  for (int row = item.rowBegin; row < rowsEnd; ++row) {
-    const int end = item.isPiece() ? item.edgeEnd : rowPtr[row + 1];
-    const float dstFactor = inverseRoot(dstDegrees[row]);
-    for (int64_t e = int64_t{begin} + lane; e < end; e += kWarpSize) {
-      weights[e] = dstFactor * inverseRoot(srcDegrees[colIdx[e]]);
-    }
-    begin = end;
+  const float dstFactor = inverseRoot(dstDegrees[item.row]);
+  for (int64_t e = int64_t{item.begin} + threadIdx.x % kWeightLanes; e < item.end; e += kWeightLanes) {
+    weights[e] = dstFactor * inverseRoot(srcDegrees[colIdx[e]]);
   }
 }
 
 }  // namespace
 
-cudaError_t launchGcnWeights(const int32_t* rowPtr, const int32_t* colIdx, const float* dstDegrees,
-                             const float* srcDegrees, float* weights, const Schedule& schedule,
-                             cudaStream_t stream) {
+cudaError_t launchGcnWeights(const int32_t* colIdx, const float* dstDegrees, const float* srcDegrees,
+                             float* weights, const Schedule& schedule, cudaStream_t stream) {
   if (schedule.numItems == 0) return cudaSuccess;
-  constexpr int kWarps = kReduceThreads / kWarpSize;
-  const unsigned blocks = static_cast<unsigned>((schedule.numItems + kWarps - 1) / kWarps);
-  gcnWeightsKernel<<<blocks, kReduceThreads, 0, stream>>>(rowPtr, colIdx, dstDegrees, srcDegrees, weights,
-                                                          schedule);
+  constexpr int kWorkers = kReduceThreads / kWeightLanes;
+  const auto blocks = static_cast<unsigned>((schedule.numItems + kWorkers - 1) / kWorkers);
+  gcnWeightsKernel<<<blocks, kReduceThreads, 0, stream>>>(colIdx, dstDegrees, srcDegrees, weights, schedule);
   return cudaGetLastError();
 }
 
@@ -109,20 +101,19 @@ size_t gcnAggregateWorkspaceBytes(const Schedule& schedule, int64_t features) {
   return static_cast<size_t>(schedule.numPieces * features) * sizeof(float);
 }
 
-cudaError_t launchGcnAggregate(DType dtype, const int32_t* rowPtr, const int32_t* colIdx,
-                               const float* weights, const void* x, void* out, int64_t numSrc,
-                               int64_t features, const Schedule& schedule, void* workspace,
-                               cudaStream_t stream) {
+cudaError_t launchGcnAggregate(DType dtype, const int32_t* colIdx, const float* weights, const void* x,
+                               void* out, int64_t numSrc, int64_t features, const Schedule& schedule,
+                               void* workspace, cudaStream_t stream) {
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
-    const ReduceArguments<T> arguments{rowPtr,
-                                       colIdx,
+    const ReduceArguments<T> arguments{colIdx,
                                        static_cast<const T*>(x),
                                        static_cast<T*>(out),
                                        static_cast<float*>(workspace),
                                        nullptr,
-                                       features,
-                                       schedule};
+                                       static_cast<uint32_t>(features),
+                                       schedule,
+                                       0};
     return launchReduce(arguments, numSrc, WeightedSum{weights}, stream);
   });
 }

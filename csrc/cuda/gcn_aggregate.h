@@ -11,20 +11,17 @@
 namespace warpgraph {
 
 // weights[e] = 1/√(dstDegrees[i]·srcDegrees[colIdx[e]]) for the edges e of each row i; a degree of 0 is a
-// factor of 0, a negative one NaN. rowPtr (numRows + 1), colIdx and weights (E), dstDegrees (numRows),
-// srcDegrees (S).
-cudaError_t launchGcnWeights(const int32_t* rowPtr, const int32_t* colIdx, const float* dstDegrees,
-                             const float* srcDegrees, float* weights, const Schedule& schedule,
-                             cudaStream_t stream);
+// factor of 0, a negative one NaN. colIdx and weights (E), dstDegrees (N), srcDegrees (S).
+cudaError_t launchGcnWeights(const int32_t* colIdx, const float* dstDegrees, const float* srcDegrees,
+                             float* weights, const Schedule& schedule, cudaStream_t stream);
 
 // Bytes of device memory that launchGcnAggregate writes partial sums to.
 size_t gcnAggregateWorkspaceBytes(const Schedule& schedule, int64_t features);
 
-// out[i] = Σ weights[e]·x[colIdx[e]] over row i's edges. x (numSrc, features) and out (numRows, features) in
-// dtype.
-cudaError_t launchGcnAggregate(DType dtype, const int32_t* rowPtr, const int32_t* colIdx,
-                               const float* weights, const void* x, void* out, int64_t numSrc,
-                               int64_t features, const Schedule& schedule, void* workspace,
-                               cudaStream_t stream);
+// out[i] = Σ weights[e]·x[colIdx[e]] over row i's edges. x (numSrc, features) and out (N, features) in dtype;
+// features < 2^32.
+cudaError_t launchGcnAggregate(DType dtype, const int32_t* colIdx, const float* weights, const void* x,
+                               void* out, int64_t numSrc, int64_t features, const Schedule& schedule,
+                               void* workspace, cudaStream_t stream);
 
 }  // namespace warpgraph

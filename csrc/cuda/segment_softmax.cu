@@ -1,11 +1,11 @@
 // Segment softmax: out[e, h] = exp(x[e, h] − m) / Σ exp(x − m) over the edges of e's row, m their maximum.
 //
-// What makes it fast: scores of a row lie together, so a worker of 8 lanes reads them as one stream, up to 16
-// bytes a lane, and keeps a row of up to kSteps·slots edges in registers: read once, written once. Longer
-// rows are read a second time, from cache. Workers take items of about equally many edges (schedule.h); the
-// pieces of a hub row leave their maximum and sum in the workspace, and a second launch writes them out (the
-// online softmax of Milakov and Gimelshein, arXiv:1805.02867). Many heads are done in tiles, the grid's slow
-// axis.
+// What makes it fast: scores of a row lie together, so a worker reads them as one stream, up to 16 bytes a
+// lane, and keeps up to kSteps·slots edges in registers: read once, exponentiated once, written once. Longer
+// rows are read again, from cache. Rows of one length lie side by side in the schedule (schedule.h), so the
+// workers of a warp go the same way; short rows have 8 lanes, long ones a warp. The pieces of a hub row leave
+// their maximum and sum in the workspace, and a second launch writes them out (the online softmax of Milakov
+// and Gimelshein, arXiv:1805.02867). Many heads are done in tiles, the grid's slow axis.
 //
 // Lanes: `perEdge` lanes hold the heads of one edge, kVec each; `slots` edges are held at a time. The maximum
 // ignores NaN, which then reaches the sum and so the whole segment-head. A segment of −∞ alone keeps the sum
@@ -18,13 +18,21 @@ namespace warpgraph {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kLanes = 8;
-constexpr int kSteps = 8;
+constexpr int kShortLanes = 8;
+constexpr int kSteps = 4;
 
 // What is known of the scores seen so far: their maximum (−∞ before any) and Σ exp(x − base(max)).
 struct Stats {
   float max, sum;
 };
+
+// e^x in two instructions: its relative error, some 2^-22 plus |x|·2^-24, is far below what a weight e^x / Σ
+// shows.
+__device__ float exponential(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * 1.4426950408889634f));
+  return result;
+}
 
 // −∞ − −∞ would be NaN: while nothing but −∞ was seen, any finite base leaves exp at 0.
 __device__ float baseOf(float max) {
@@ -35,22 +43,22 @@ __device__ Stats merge(const Stats& a, const Stats& b) {
   const float max = fmaxf(a.max, b.max);
   const float base = baseOf(max);
   // A side that saw nothing has the sum 0 and the maximum −∞: exp(−∞ − base) = 0.
-  return {max, a.sum * expf(a.max - base) + b.sum * expf(b.max - base)};
+  return {max, a.sum * exponential(a.max - base) + b.sum * exponential(b.max - base)};
 }
 
 template <typename T>
 struct SoftmaxArguments {
-  const int32_t* rowPtr;
   const T* scores;
   T* out;
   Stats* partials;  // (numPieces, heads)
   int64_t heads;
   int perEdge;
   Schedule schedule;
+  unsigned longBlocks;
 };
 
 // Lanes that hold the same heads of different edges, combined by `op` in all of them.
-template <typename Op>
+template <int kLanes, typename Op>
 __device__ float overSlots(float value, int lane, int perEdge, int slots, unsigned mask, Op op) {
   if ((perEdge & (perEdge - 1)) == 0) {
     for (int offset = perEdge; offset < kLanes; offset *= 2)
@@ -64,14 +72,11 @@ __device__ float overSlots(float value, int lane, int perEdge, int slots, unsign
   return result;
 }
 
-template <typename T, int kVec>
-__global__ void __launch_bounds__(kThreads) segmentSoftmaxKernel(const SoftmaxArguments<T> arguments) {
+template <int kLanes, int kVec, typename T>
+__device__ void softmaxItem(const SoftmaxArguments<T>& arguments, int64_t index) {
   const int lane = threadIdx.x % kLanes;
   const unsigned mask = workerMask<kLanes>();
-  const int64_t index = int64_t{blockIdx.x} * (kThreads / kLanes) + threadIdx.x / kLanes;
-  if (index >= arguments.schedule.numItems) return;
   const Item item = arguments.schedule.items[index];
-  const int rowsEnd = item.isPiece() ? item.rowBegin + 1 : item.rowEnd;
   const int64_t heads = arguments.heads;
   const int perEdge = arguments.perEdge;
   const int slots = kLanes / perEdge;
@@ -85,76 +90,87 @@ __global__ void __launch_bounds__(kThreads) segmentSoftmaxKernel(const SoftmaxAr
     const bool active = slot < slots && head < heads;
     const T* scores = arguments.scores + head;
     T* out = arguments.out + head;
-    int begin = item.edgeBegin;
-    for (int row = item.rowBegin; row < rowsEnd; ++row) {
-      const int end = item.isPiece() ? item.edgeEnd : arguments.rowPtr[row + 1];
-      const int64_t first = active ? int64_t{begin} + slot : end;
-      const bool inRegisters = end - begin <= kSteps * slots;
-      Vector<T, kVec> kept[kSteps];
-      float max[kVec];
-      float sum[kVec];
-      for (int k = 0; k < kVec; ++k) max[k] = -INFINITY;
-      for (int k = 0; k < kVec; ++k) sum[k] = 0.0f;
+    const int64_t end = item.end;
+    const int64_t first = active ? int64_t{item.begin} + slot : end;
+    const int64_t rest =
+        first + kSteps * slots;  // the first of this lane's edges that registers have no room for
+    float max[kVec];
+    float sum[kVec];
+    float values[kVec];
+    for (int k = 0; k < kVec; ++k) max[k] = -INFINITY;
+    for (int k = 0; k < kVec; ++k) sum[k] = 0.0f;
 
+    // All reads are on their way before the first is used.
+    Vector<T, kVec> read[kSteps];
 #pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        const int64_t e = first + step * slots;
-        if (e < end) kept[step] = loadVectorOnce<kVec>(scores + e * heads);
-      }
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        if (first + step * slots >= end) break;
-        for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], toFloat(kept[step].element[k]));
-      }
-      if (!inRegisters) {
-        for (int64_t e = first + kSteps * slots; e < end; e += slots) {
-          const Vector<T, kVec> scoresOfEdge = loadVector<kVec>(scores + e * heads);
-          for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], toFloat(scoresOfEdge.element[k]));
-        }
-      }
-      for (int k = 0; k < kVec; ++k) max[k] = overSlots(max[k], lane, perEdge, slots, mask, maxOf);
-
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        if (first + step * slots >= end) break;
-        for (int k = 0; k < kVec; ++k) sum[k] += expf(toFloat(kept[step].element[k]) - baseOf(max[k]));
-      }
-      if (!inRegisters) {
-        for (int64_t e = first + kSteps * slots; e < end; e += slots) {
-          const Vector<T, kVec> scoresOfEdge = loadVector<kVec>(scores + e * heads);
-          for (int k = 0; k < kVec; ++k) sum[k] += expf(toFloat(scoresOfEdge.element[k]) - baseOf(max[k]));
-        }
-      }
-      for (int k = 0; k < kVec; ++k) sum[k] = overSlots(sum[k], lane, perEdge, slots, mask, sumOf);
-
-      if (item.isPiece()) {
-        if (active && slot == 0) {
-          Stats* partials = arguments.partials + index * heads + head;
-          for (int k = 0; k < kVec; ++k) partials[k] = {max[k], sum[k]};
-        }
-        break;
-      }
-      float factor[kVec];
-      for (int k = 0; k < kVec; ++k) factor[k] = sum[k] == 0.0f ? 0.0f : 1.0f / sum[k];
-      const auto write = [&](int64_t e, const Vector<T, kVec>& scoresOfEdge) {
-        Vector<T, kVec> weights;
-        for (int k = 0; k < kVec; ++k) {
-          const float weight = expf(toFloat(scoresOfEdge.element[k]) - baseOf(max[k])) * factor[k];
-          weights.element[k] = fromFloat<T>(weight);
-        }
-        storeVectorOnce(out + e * heads, weights);
-      };
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        const int64_t e = first + step * slots;
-        if (e < end) write(e, kept[step]);
-      }
-      if (!inRegisters) {
-        for (int64_t e = first + kSteps * slots; e < end; e += slots)
-          write(e, loadVector<kVec>(scores + e * heads));
-      }
-      begin = end;
+    for (int step = 0; step < kSteps; ++step) {
+      const int64_t e = first + step * slots;
+      if (e < end) read[step] = loadVectorOnce<kVec>(scores + e * heads);
     }
+    float kept[kSteps][kVec];
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      if (first + step * slots >= end) break;
+      widen(read[step], kept[step]);
+      for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], kept[step][k]);
+    }
+#pragma unroll 4
+    for (int64_t e = rest; e < end; e += slots) {
+      widen(loadVector<kVec>(scores + e * heads), values);
+      for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], values[k]);
+    }
+    for (int k = 0; k < kVec; ++k) max[k] = overSlots<kLanes>(max[k], lane, perEdge, slots, mask, maxOf);
+    float base[kVec];
+    for (int k = 0; k < kVec; ++k) base[k] = baseOf(max[k]);
+
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      if (first + step * slots >= end) break;
+      for (int k = 0; k < kVec; ++k) kept[step][k] = exponential(kept[step][k] - base[k]);
+      for (int k = 0; k < kVec; ++k) sum[k] += kept[step][k];
+    }
+#pragma unroll 4
+    for (int64_t e = rest; e < end; e += slots) {
+      widen(loadVector<kVec>(scores + e * heads), values);
+      for (int k = 0; k < kVec; ++k) sum[k] += exponential(values[k] - base[k]);
+    }
+    for (int k = 0; k < kVec; ++k) sum[k] = overSlots<kLanes>(sum[k], lane, perEdge, slots, mask, sumOf);
+
+    if (item.isPiece()) {
+      if (active && slot == 0) {
+        Stats* partials = arguments.partials + index * heads + head;  // item p is piece p
+        for (int k = 0; k < kVec; ++k) partials[k] = {max[k], sum[k]};
+      }
+      continue;
+    }
+    float factor[kVec];
+    for (int k = 0; k < kVec; ++k) factor[k] = sum[k] == 0.0f ? 0.0f : 1.0f / sum[k];
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      const int64_t e = first + step * slots;
+      if (e >= end) break;
+      for (int k = 0; k < kVec; ++k) kept[step][k] *= factor[k];
+      storeVectorOnce(out + e * heads, kept[step]);
+    }
+#pragma unroll 4
+    for (int64_t e = rest; e < end; e += slots) {
+      widen(loadVector<kVec>(scores + e * heads), values);
+      for (int k = 0; k < kVec; ++k) values[k] = exponential(values[k] - base[k]) * factor[k];
+      storeVectorOnce(out + e * heads, values);
+    }
+  }
+}
+
+template <typename T, int kVec>
+__global__ void __launch_bounds__(kThreads) segmentSoftmaxKernel(const SoftmaxArguments<T> arguments) {
+  const int64_t thread = threadIdx.x;
+  if (blockIdx.x < arguments.longBlocks) {
+    const int64_t index = (int64_t{blockIdx.x} * kThreads + thread) / kWarpSize;
+    if (index < arguments.schedule.numLong) softmaxItem<kWarpSize, kVec>(arguments, index);
+  } else {
+    const int64_t block = blockIdx.x - arguments.longBlocks;
+    const int64_t index = arguments.schedule.numLong + (block * kThreads + thread) / kShortLanes;
+    if (index < arguments.schedule.numItems) softmaxItem<kShortLanes, kVec>(arguments, index);
   }
 }
 
@@ -170,7 +186,7 @@ __global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArgume
   const int64_t heads = arguments.heads;
   for (int64_t piece = blockIdx.x; piece < arguments.schedule.numPieces; piece += gridDim.x) {
     const Item item = arguments.schedule.items[piece];
-    const Hub hub = arguments.schedule.hubs[item.hub()];
+    const Hub hub = arguments.schedule.hubs[item.hub];
     for (int64_t tile = 0; tile < heads; tile += kHeadsAtOnce) {
       const int count = static_cast<int>(min(int64_t{kHeadsAtOnce}, heads - tile));
       for (int h = warp; h < count; h += kWarps) {
@@ -189,8 +205,8 @@ __global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArgume
       const int64_t elements = int64_t{item.length()} * count;
       for (int64_t i = threadIdx.x; i < elements; i += kThreads) {
         const int h = static_cast<int>(i % count);
-        const int64_t at = (item.edgeBegin + i / count) * heads + tile + h;
-        const float weight = expf(toFloat(arguments.scores[at]) - stats[h].max) * stats[h].sum;
+        const int64_t at = (item.begin + i / count) * heads + tile + h;
+        const float weight = exponential(toFloat(arguments.scores[at]) - stats[h].max) * stats[h].sum;
         arguments.out[at] = fromFloat<T>(weight);
       }
       __syncthreads();
@@ -200,12 +216,12 @@ __global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArgume
 
 template <typename T, int kVec>
 cudaError_t launch(SoftmaxArguments<T> arguments, cudaStream_t stream) {
-  constexpr int kWorkers = kThreads / kLanes;
   const int64_t headVectors = arguments.heads / kVec;
-  arguments.perEdge = static_cast<int>(std::min(headVectors, int64_t{kLanes}));
+  arguments.perEdge = static_cast<int>(std::min(headVectors, int64_t{kShortLanes}));
   const int64_t tiles = (headVectors + arguments.perEdge - 1) / arguments.perEdge;
-  const dim3 grid(static_cast<unsigned>((arguments.schedule.numItems + kWorkers - 1) / kWorkers),
-                  static_cast<unsigned>(std::min(tiles, int64_t{65535})));
+  const BlockPlan plan = planBlocks(arguments.schedule, kThreads / kWarpSize, kThreads / kShortLanes);
+  arguments.longBlocks = plan.longBlocks;
+  const dim3 grid(plan.blocks, static_cast<unsigned>(std::min(tiles, int64_t{65535})));
   segmentSoftmaxKernel<T, kVec><<<grid, kThreads, 0, stream>>>(arguments);
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess || arguments.schedule.numHubs == 0) return error;
@@ -220,20 +236,19 @@ size_t segmentSoftmaxWorkspaceBytes(const Schedule& schedule, int64_t heads) {
   return static_cast<size_t>(schedule.numPieces * heads) * sizeof(Stats);
 }
 
-cudaError_t launchSegmentSoftmax(DType dtype, const int32_t* rowPtr, const void* scores, void* out,
-                                 int64_t heads, const Schedule& schedule, void* workspace,
-                                 cudaStream_t stream) {
+cudaError_t launchSegmentSoftmax(DType dtype, const void* scores, void* out, int64_t heads,
+                                 const Schedule& schedule, void* workspace, cudaStream_t stream) {
   if (schedule.numItems == 0 || heads == 0) return cudaSuccess;
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
     constexpr int kWidest = 16 / sizeof(T);
-    const SoftmaxArguments<T> arguments{rowPtr,
-                                        static_cast<const T*>(scores),
+    const SoftmaxArguments<T> arguments{static_cast<const T*>(scores),
                                         static_cast<T*>(out),
                                         static_cast<Stats*>(workspace),
                                         heads,
                                         0,
-                                        schedule};
+                                        schedule,
+                                        0};
     // An edge's scores start at a multiple of the heads: only a vector that divides them is aligned
     // everywhere.
     if (heads % kWidest == 0) return launch<T, kWidest>(arguments, stream);

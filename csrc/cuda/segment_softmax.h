@@ -13,9 +13,8 @@ namespace warpgraph {
 // Bytes of device memory that launchSegmentSoftmax writes the maxima and sums of pieces to.
 size_t segmentSoftmaxWorkspaceBytes(const Schedule& schedule, int64_t heads);
 
-// Softmax over each row's edges, per head. rowPtr (N + 1); scores and out (E, heads) in dtype.
-cudaError_t launchSegmentSoftmax(DType dtype, const int32_t* rowPtr, const void* scores, void* out,
-                                 int64_t heads, const Schedule& schedule, void* workspace,
-                                 cudaStream_t stream);
+// Softmax over each row's edges, per head. scores and out (E, heads) in dtype.
+cudaError_t launchSegmentSoftmax(DType dtype, const void* scores, void* out, int64_t heads,
+                                 const Schedule& schedule, void* workspace, cudaStream_t stream);
 
 }  // namespace warpgraph

@@ -69,11 +69,9 @@ export class CudaBackend implements Backend {
 
   segmentSoftmax(segments: DeviceSegments, scores: Storage, out: Storage, heads: number): void {
     this.#addon.segmentSoftmax(
-      handleOf(segments.rowPtr),
       handleOf(scores),
       handleOf(out),
       dtypes[out.dtype].code,
-      segments.numRows,
       segments.numEdges,
       heads,
       ...this.#schedule(segments).arguments,
@@ -89,7 +87,6 @@ export class CudaBackend implements Backend {
     features: number,
   ): void {
     this.#addon.gcnAggregate(
-      handleOf(graph.rowPtr),
       handleOf(graph.colIdx),
       handleOf(this.#gcnWeights(graph, dstDegrees, srcDegrees)),
       handleOf(x),
@@ -112,7 +109,6 @@ export class CudaBackend implements Backend {
     features: number,
   ): void {
     this.#addon.csrMax(
-      handleOf(graph.rowPtr),
       handleOf(graph.colIdx),
       handleOf(x),
       empty,
@@ -169,7 +165,6 @@ export class CudaBackend implements Backend {
     const [dst, src] = [this.#asFloat32(dstDegrees), this.#asFloat32(srcDegrees)]
     try {
       this.#addon.gcnWeights(
-        handleOf(graph.rowPtr),
         handleOf(graph.colIdx),
         handleOf(dst),
         handleOf(src),
@@ -205,12 +200,12 @@ class DeviceSchedule {
   readonly arguments: ScheduleArguments
   readonly #storages: readonly Storage[]
 
-  constructor(backend: Backend, { items, hubs, numPieces }: ScheduleArrays) {
+  constructor(backend: Backend, { items, hubs, numPieces, numLong }: ScheduleArrays) {
     const [itemStorage, hubStorage] = [backend.upload('int32', items), backend.upload('int32', hubs)]
     this.#storages = [itemStorage, hubStorage]
     const numItems = items.length / 4
     const numHubs = hubs.length / 4
-    this.arguments = [handleOf(itemStorage), numItems, handleOf(hubStorage), numHubs, numPieces]
+    this.arguments = [handleOf(itemStorage), numItems, handleOf(hubStorage), numHubs, numPieces, numLong]
   }
 
   drop(): void {

@@ -1,25 +1,27 @@
 /**
- * How a graph's edges are dealt to workers on the GPU: items of about equally many edges, each a run of whole rows or
- * a piece of a long row. The layout is that of csrc/cuda/schedule.h.
+ * How a graph's edges are dealt to workers on the GPU: an item per row, in order of length, the longest first; rows
+ * that would keep a worker long after the others are cut into pieces. The layout is that of csrc/cuda/schedule.h.
  *
- * Made once per graph, here and not on the device: the row pointer is in host memory anyway, one pass over it costs
+ * Made once per graph, here and not on the device: the row pointer is in host memory anyway, two passes over it cost
  * less than the copy that follows, and the sizes of the launches are known without waiting for the device.
  */
 export interface ScheduleArrays {
-  /** (numItems, 4): first row, end of rows, first edge, end of edges; of a piece, −1 − hub in place of the second. */
+  /** (numItems, 4): row, first edge, end of edges; then −1 for a whole row, the hub for a piece. Pieces come first. */
   readonly items: Int32Array
   /** (numHubs, 4): row, first piece, number of pieces, 0. */
   readonly hubs: Int32Array
   readonly numPieces: number
+  /** Items that are pieces, or rows of more than `shortRow` edges: the first ones. */
+  readonly numLong: number
 }
 
-/** An item's edges: enough items to keep every worker of a large card busy, and not so few edges that starts show. */
-const fewestEdges = 32
-const mostEdges = 512
-const itemsWanted = 32768
+/** kShortRow of csrc/cuda/schedule.h. */
+const shortRow = 32
 
-/** Rows of an item, so that a run of empty rows is shared out as well. */
-const mostRows = 64
+/** Edges of a piece: enough pieces to keep every worker of a large card busy, and not so short that starts show. */
+const shortestPiece = 128
+const longestPiece = 1024
+const itemsWanted = 16384
 
 /** Pieces of a row, so that meeting them stays short. */
 const mostPieces = 1024
@@ -27,38 +29,51 @@ const mostPieces = 1024
 /** @param rowPtr N + 1 elements, as `segments()` checked it */
 export function makeSchedule(rowPtr: Int32Array): ScheduleArrays {
   const numRows = rowPtr.length - 1
-  const edges = edgesPerItem(rowPtr[numRows]!)
+  const piece = edgesPerPiece(rowPtr[numRows]!)
+  const longest = 2 * piece // of a row that is not cut
   const pieces: number[] = []
-  const runs: number[] = []
   const hubs: number[] = []
-  let first = 0 // the run being collected: rows first … row − 1
-  const closeRun = (row: number) => {
-    if (row > first) runs.push(first, row, rowPtr[first]!, rowPtr[row]!)
-  }
+  const rowsOfLength = new Int32Array(longest + 1)
   for (let row = 0; row < numRows; row++) {
     const begin = rowPtr[row]!
     const end = rowPtr[row + 1]!
-    if (end - begin > 2 * edges) {
-      closeRun(row)
-      first = row + 1
-      const size = Math.max(edges, Math.ceil((end - begin) / mostPieces))
-      const hub = hubs.length / 4
-      hubs.push(row, pieces.length / 4, Math.ceil((end - begin) / size), 0)
-      for (let at = begin; at < end; at += size) pieces.push(row, -1 - hub, at, Math.min(at + size, end))
-    } else if (row > first && (end - rowPtr[first]! > edges || row - first === mostRows)) {
-      closeRun(row)
-      first = row
+    const length = end - begin
+    if (length <= longest) {
+      rowsOfLength[length]!++
+      continue
     }
+    const size = Math.max(piece, Math.ceil(length / mostPieces))
+    const hub = hubs.length / 4
+    hubs.push(row, pieces.length / 4, Math.ceil(length / size), 0)
+    for (let at = begin; at < end; at += size) pieces.push(row, at, Math.min(at + size, end), hub)
   }
-  closeRun(numRows)
-  const items = new Int32Array(pieces.length + runs.length)
+  const numPieces = pieces.length / 4
+  const items = new Int32Array(4 * (numPieces + numRows - hubs.length / 4))
   items.set(pieces)
-  items.set(runs, pieces.length)
-  return { items, hubs: Int32Array.from(hubs), numPieces: pieces.length / 4 }
+  sortRows(rowPtr, rowsOfLength, items.subarray(pieces.length))
+  const numLong = rowsOfLength.subarray(shortRow + 1).reduce((sum, count) => sum + count, numPieces)
+  return { items, hubs: Int32Array.from(hubs), numPieces, numLong }
+}
+
+/** Writes an item per row that is not cut, the longest first, rows of one length in their order (a counting sort). */
+function sortRows(rowPtr: Int32Array, rowsOfLength: Int32Array, items: Int32Array): void {
+  const next = new Int32Array(rowsOfLength.length) // where the next row of a length goes
+  for (let length = next.length - 2; length >= 0; length--) {
+    next[length] = next[length + 1]! + rowsOfLength[length + 1]!
+  }
+  for (let row = 0; row + 1 < rowPtr.length; row++) {
+    const length = rowPtr[row + 1]! - rowPtr[row]!
+    if (length >= next.length) continue
+    const at = 4 * next[length]!++
+    items[at] = row
+    items[at + 1] = rowPtr[row]!
+    items[at + 2] = rowPtr[row + 1]!
+    items[at + 3] = -1
+  }
 }
 
 /** A power of two. */
-function edgesPerItem(numEdges: number): number {
+function edgesPerPiece(numEdges: number): number {
   const wanted = 2 ** Math.ceil(Math.log2(Math.max(numEdges / itemsWanted, 1)))
-  return Math.min(Math.max(wanted, fewestEdges), mostEdges)
+  return Math.min(Math.max(wanted, shortestPiece), longestPiece)
 }
