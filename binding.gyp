@@ -20,7 +20,7 @@
             ],
             "defines": [
               "NAPI_VERSION=9",
-              "NAPI_CPP_EXCEPTIONS",
+              "NODE_ADDON_API_CPP_EXCEPTIONS_ALL",
               "WARPGRAPH_ARCHITECTURES=\"<!(node csrc/gyp/toolkit.js architectures)\""
             ],
             "cflags_cc!": ["-fno-exceptions", "-fno-rtti", "-std=gnu++17", "-std=gnu++20"],

@@ -10,5 +10,6 @@ module.exports = {
   },
   testMatch: ['<rootDir>/__tests__/**/*.test.ts'],
   modulePathIgnorePatterns: ['<rootDir>/dist', '<rootDir>/build', '<rootDir>/.gpu'],
+  globalSetup: '<rootDir>/__tests__/global_setup.ts',
   setupFiles: ['<rootDir>/__tests__/setup.ts'],
 }

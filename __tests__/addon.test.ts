@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { loadAddon, packageRoot } from '../lib/backends/cuda/addon'
 import { DeviceError } from '../lib/errors'
 import type { Addon, BufferHandle } from '../typings/addon'
+import { notTested } from './absent'
 
 // Below lib/ every argument was checked already. What is tested here is the last guard: whatever the addon is called
 // with, it answers with an error that can be caught, and never reads or writes outside a buffer.
@@ -20,15 +21,13 @@ function refusal(op: string): Error {
 }
 
 if (addon === null) {
-  console.warn(
-    `no addon here, it was not tested: ${attempts.map((a) => `${a.path}: ${a.failure}`).join('; ')}`,
-  )
+  notTested('the addon', attempts.map((a) => `${a.path}: ${a.failure}`).join('; '))
   test('an addon that was built is one that loads', () => expect(existsSync(built)).toBe(false))
 } else {
   const { deviceCount } = addon.driverStatus()
   describe('the addon anywhere', () => anywhere(addon, addon as unknown as Untyped))
   if (deviceCount > 0) describe('the addon on a GPU', () => onGpu(addon, addon as unknown as Untyped))
-  else console.warn('no GPU here: guards that need device buffers were not tested')
+  else notTested('guards that need device buffers', 'no GPU')
 }
 
 function anywhere(loaded: Addon, untyped: Untyped): void {
@@ -84,7 +83,7 @@ function anywhere(loaded: Addon, untyped: Untyped): void {
       refusal('data'),
     )
     expect(() => untyped.cast(handle, 0, handle, 0, 1)).toThrow(refusal('cast'))
-    expect(() => untyped.segmentSoftmax(handle, handle, handle, 0, 1, 1, 1)).toThrow(
+    expect(() => untyped.segmentSoftmax(handle, handle, 0, 1, 1, handle, 0, handle, 0, 0, 0)).toThrow(
       refusal('segmentSoftmax'),
     )
   })

@@ -1,11 +1,13 @@
+import './devices' // where WARPGRAPH_DEVICE asks for a GPU, its absence is a failure
 import { loadAddon } from '../lib/backends/cuda/addon'
 import type { BufferHandle, ScheduleArguments } from '../typings/addon'
+import { notTested } from './absent'
 
 // Every buffer, size and dtype of every op, replaced by a wrong one: the addon must refuse each before a kernel runs.
 
 const { addon } = loadAddon()
 const isUsable = addon !== null && addon.driverStatus().deviceCount > 0
-if (!isUsable) console.warn('no addon with a GPU here: the guards of its ops were not tested')
+if (!isUsable) notTested('the guards of the ops of the addon', 'no GPU')
 
 const ops = ['cast', 'segmentSoftmax', 'gcnWeights', 'gcnAggregate', 'csrMax', 'mlaAttention'] as const
 type Op = (typeof ops)[number]

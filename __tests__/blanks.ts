@@ -1,7 +1,7 @@
-import { csr, tensor } from 'warpgraph'
+import { csr, type DeviceName, tensor } from 'warpgraph'
 
 /** Makers of tensors of zeros, alive or disposed, for tests that only care about shape, dtype and device. */
-export function blanks(device: string) {
+export function blanks(device: DeviceName) {
   const make = (...shape: number[]) => {
     return tensor(new Float32Array(shape.reduce((a, b) => a * b, 1)), { shape, device })
   }

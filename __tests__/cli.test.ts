@@ -45,7 +45,17 @@ test('info --json is what info() gives', () => {
   expect([code, stderr]).toEqual([0, ''])
   const printed = JSON.parse(stdout)
   expect(Object.keys(printed).sort()).toEqual(
-    ['addon', 'defaultDevice', 'devices', 'driverCuda', 'gpuNotUsed', 'node', 'platform', 'warpgraph'].sort(),
+    [
+      'addon',
+      'defaultDevice',
+      'devices',
+      'driver',
+      'driverCuda',
+      'gpuNotUsed',
+      'node',
+      'platform',
+      'warpgraph',
+    ].sort(),
   )
   expect(printed).toEqual(JSON.parse(JSON.stringify(info())))
 })
@@ -61,7 +71,7 @@ test('info works, and says so, when the chosen device cannot be used', () => {
 test.each([['--help'], ['-h']])('%s prints the usage', (option) => {
   const { stdout, stderr, code } = runNode([cli, option])
   expect([code, stderr]).toEqual([0, ''])
-  expect(stdout).toMatch(/^usage: warpgraph info \[--json\]\n/)
+  expect(stdout).toMatch(/^usage: warpgraph info \[--json\]\n/m)
 })
 
 test.each([
@@ -74,5 +84,5 @@ test.each([
 ])('wrong usage %j: exit code 2 and the usage on stderr', (args) => {
   const { stdout, stderr, code } = runNode([cli, ...args])
   expect([code, stdout]).toEqual([2, ''])
-  expect(stderr).toMatch(/^usage: warpgraph info \[--json\]\n/)
+  expect(stderr).toMatch(/^usage: warpgraph info \[--json\]\n/m)
 })

@@ -16,6 +16,7 @@ import { largestDifference } from '../examples/difference'
 import { friendships, karateClub } from '../examples/karate_club'
 import { median } from '../examples/run_ops'
 import { withSelfLoops } from '../examples/self_loops'
+import { notTested } from './absent'
 import { testDevices } from './devices'
 
 const root = join(__dirname, '..')
@@ -87,9 +88,9 @@ describe('the demo', () => {
   const cora = process.env.WARPGRAPH_CORA
   const models = process.env.WARPGRAPH_CORA_MODELS?.split(':')
   if (cora === undefined || models === undefined) {
-    console.warn(
-      'Cora was not run: set WARPGRAPH_CORA to a Planetoid .npz file and WARPGRAPH_CORA_MODELS to the models ' +
-        'trained on it, separated by colons',
+    notTested(
+      'the demo on Cora',
+      'WARPGRAPH_CORA names no Planetoid .npz file, WARPGRAPH_CORA_MODELS no models trained on it, split by colons',
     )
     return
   }

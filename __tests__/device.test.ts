@@ -11,6 +11,8 @@ import {
   setDefaultDevice,
   tensor,
 } from 'warpgraph'
+import { unsupported } from '../lib/backends/cuda/status'
+import { notTested } from './absent'
 import { onEachDevice, testDevices } from './devices'
 import { type Ended, root, runNode } from './programs/run'
 
@@ -75,12 +77,12 @@ if (gpus.length > 0) {
   test("'cuda' is the first GPU, and a number beyond the last is refused", () => {
     expect(device('cuda')).toBe('cuda:0')
     expect(tensor([1], { device: 'cuda' }).device).toBe('cuda:0')
-    const beyond = `cuda:${gpus.length}`
+    const beyond = `cuda:${gpus.length}` as const
     expect(() => device(beyond)).toThrow(
       expect.objectContaining({
         name: 'DeviceError',
         code: 'ERR_DEVICE_UNAVAILABLE',
-        message: `device: device ${beyond} cannot be used: this machine has ${gpus.length} usable CUDA device(s), counted from 0`,
+        message: `device: device ${beyond} cannot be used: this machine has ${gpus.length} CUDA device(s), counted from 0`,
       }),
     )
   })
@@ -137,7 +139,7 @@ describe('info()', () => {
     expect(found.gpuNotUsed === null).toBe(defaultDevice() !== 'cpu')
     for (const { totalBytes, computeCapability, name, multiprocessors } of found.devices) {
       expect(totalBytes).toBeGreaterThan(2 ** 30)
-      expect(computeCapability[0]).toBeGreaterThanOrEqual(5)
+      expect(computeCapability![0]).toBeGreaterThanOrEqual(5)
       expect(name).toMatch(/\w/)
       expect(multiprocessors).toBeGreaterThan(0)
     }
@@ -217,10 +219,38 @@ describe('WARPGRAPH_ADDON', () => {
   test('naming the addon that was found anyway: it is loaded from there', () => {
     const { path } = info().addon
     if (path === null) {
-      console.warn('no addon here: loading one by WARPGRAPH_ADDON was not tested')
+      notTested('loading an addon by WARPGRAPH_ADDON', 'none was built')
       return
     }
     const { printed } = inChild('print(w.info().addon)', { WARPGRAPH_ADDON: path })
     expect(printed).toMatchObject({ path, attempts: [{ source: 'environment', path, failure: null }] })
+  })
+})
+
+describe('a GPU that the addon has no code for cannot be used, and the verdict says so', () => {
+  const card = (major: number, minor: number) => ({
+    name: 'a card',
+    computeCapability: [major, minor] as [number, number],
+  })
+
+  test.each([
+    [7, 5, '75 80 90'],
+    [8, 6, '75 80 90'], // machine code of 8.0 runs on 8.6
+    [9, 0, '75 80 90'],
+    [12, 0, '75 80 90'], // the driver compiles the PTX of 9.0
+  ])('%d.%d runs %s', (major, minor, built) => {
+    expect(unsupported(card(major, minor), built)).toBeNull()
+  })
+
+  test.each([
+    [7, 0, '75 80 90'],
+    [6, 1, '75 80 90'],
+    [8, 6, '75 89 90'], // machine code of 8.9 does not run on 8.6
+    [8, 0, '90'],
+  ])('%d.%d does not run %s', (major, minor, built) => {
+    expect(unsupported(card(major, minor), built)).toEqual({
+      reason: `The addon has no code for a card, compute capability ${major}.${minor} (it has ${built}).`,
+      mend: expect.stringContaining('WARPGRAPH_CUDA_ARCH'),
+    })
   })
 })

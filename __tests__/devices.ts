@@ -1,8 +1,8 @@
 import { type DeviceName, devices, info } from 'warpgraph'
 
 /**
- * The devices that every op is tested on. `WARPGRAPH_DEVICE=cuda` makes a missing GPU a failure; otherwise it is
- * printed as absent.
+ * The devices that every op is tested on. `WARPGRAPH_DEVICE=cuda` makes a missing GPU a failure; otherwise
+ * `global_setup.ts` prints that it is absent.
  */
 export const testDevices: readonly DeviceName[] = present()
 
@@ -11,7 +11,6 @@ function present(): DeviceName[] {
   const found = devices()
   if (found.length > 1) return found
   if (process.env.WARPGRAPH_DEVICE?.startsWith('cuda')) throw new Error(gpuNotUsed?.reason)
-  console.warn(`no GPU here, tests run on the CPU alone: ${gpuNotUsed?.reason}`)
   return found
 }
 

@@ -1,3 +1,4 @@
+import { notTested } from './absent'
 import { onEachDevice, testDevices } from './devices'
 import { runProgram } from './programs/run'
 
@@ -63,7 +64,7 @@ onEachDevice('tfjs#8388: worker threads', (device) => {
 describe('on a GPU', () => {
   const gpu = testDevices.find((device) => device !== 'cpu')
   if (gpu === undefined) {
-    console.warn('no GPU here: the event loop while reading, and out of device memory, were not tested')
+    notTested('the event loop while reading, out of memory and a lost device', 'no GPU')
     return
   }
 
@@ -102,4 +103,22 @@ describe('on a GPU', () => {
     expect(held).toEqual(outOfMemory)
     expect(released).toEqual({ error: null })
   })
+
+  // A checker of memory accesses reports the fault that this program makes on purpose.
+  if (process.env.CUDA_INJECTION64_PATH) notTested('a lost device', 'a checker of memory accesses is running')
+  else {
+    test('after a fault in a kernel every call says at once that the device is lost', () => {
+      const { stdout, ...ended } = runProgram('device_lost', [])
+      expect(ended).toEqual({ code: 0, signal: null, stderr: '' })
+      const [fault, ...later] = JSON.parse(stdout)
+      const cpu = later.pop()
+      const lost = { name: 'DeviceError', code: 'ERR_DEVICE_LOST', cudaName: 'cudaErrorIllegalAddress' }
+      expect(fault).toMatchObject(lost)
+      expect(later).toHaveLength(3)
+      for (const call of later) {
+        expect(call).toMatchObject({ ...lost, message: expect.stringContaining('lost to an earlier error') })
+      }
+      expect(cpu).toEqual({ value: 3 })
+    })
+  }
 })

@@ -175,6 +175,18 @@ onEachDevice('scope', (device) => {
       'fn must be synchronous, got a function that returns a promise',
     ],
     ['data()', () => make().data(), 'fn must be synchronous, got a function that returns a promise'],
+    [
+      'a promise inside the result',
+      () => ({ y: [Promise.resolve(make())] }),
+      'fn must be synchronous, got a function that returns a promise',
+    ],
+    [
+      'an async generator',
+      async function* () {
+        yield make()
+      },
+      'fn must be synchronous, got an async function',
+    ],
     ['no function', 3, 'fn must be a function, got number 3'],
     ['nothing', undefined, 'fn must be a function, got undefined'],
   ])('refuses %s, and frees', async (_, fn, message) => {

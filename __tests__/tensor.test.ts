@@ -107,13 +107,15 @@ onEachDevice('tensor()', (device) => {
       [-1, 5],
       [0, 5],
     ],
-    [
-      [3, 0, -1],
-      [3, 0, 0],
-    ],
   ])('shape %j of no elements is %j', (shape, full) => {
     using t = tensor([], { shape, device })
     expect(facts(t)).toEqual(['float32', full, []])
+  })
+
+  test('−1 beside a 0 could be anything, and is refused', () => {
+    expect(() => tensor([], { shape: [3, 0, -1], device })).toThrow(
+      'tensor: shape must divide 0 elements, got [3, 0, -1]',
+    )
   })
 
   test('is immutable: neither the source nor what it gives reaches inside', async () => {

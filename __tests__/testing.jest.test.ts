@@ -143,6 +143,18 @@ describe.each(testDevices)('toBeCloseToTensor on %s', (device) => {
     ).toThrow('worst at [1, 1]')
   })
 
+  test('lets toEqual see the elements', () => {
+    const of = (values: number[], dtype: 'float32' | 'float16' = 'float32') =>
+      tensor(values, { dtype, device })
+    expect(of([1, NaN])).toEqual(of([1, NaN]))
+    expect({ y: [of([1, 2])] }).toEqual({ y: [of([1, 2])] })
+    expect(of([1, 2])).not.toEqual(of([1, 3]))
+    expect(of([1, 2])).not.toEqual(of([1, NaN]))
+    expect(of([1, 2])).not.toEqual(of([1, 2], 'float16'))
+    expect(of([1, 2])).not.toEqual(of([1, 2]).reshape([2, 1]))
+    expect(of([1])).not.toEqual([1])
+  })
+
   test('makes nothing that stays', () => {
     const value = x()
     const before = memory(device).tensors

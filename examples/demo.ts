@@ -67,7 +67,7 @@ function readOptions(args: string[]) {
 
 function chooseDevice(name: string | undefined): DeviceName {
   try {
-    if (name !== undefined) setDefaultDevice(name)
+    if (name !== undefined) setDefaultDevice(name as DeviceName)
     return defaultDevice()
   } catch (error) {
     if (error instanceof DeviceError || error instanceof RangeError) throw new UsageError(error.message)

@@ -7,7 +7,10 @@ export type DeviceName = 'cpu' | `cuda:${number}`
 /** Memory of one device, in bytes. */
 export interface DeviceMemory {
   readonly device: DeviceName
-  /** Live storages: tensors (views of one another count once) and the arrays of graphs used on the device. */
+  /**
+   * Live storages: tensors (views of one another count once) and the arrays of graphs used on the device. On a GPU
+   * those of the whole process, on the CPU those of this thread.
+   */
   readonly tensors: number
   /** Bytes in those storages. */
   readonly bytes: number

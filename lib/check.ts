@@ -4,10 +4,17 @@ import { Csr, Segments } from './csr'
 import { type DType, dtypes } from './dtype'
 import { Tensor } from './tensor'
 
+const floatDTypes = (Object.keys(dtypes) as DType[]).filter((dtype) => dtypes[dtype].isFloat)
+
+/** `float32, float16 or bfloat16`. */
+function orList(words: readonly string[]): string {
+  return words.length === 1 ? words[0]! : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
+}
+
 /** What an op says of one of its tensors. */
 interface TensorRule {
-  /** The only dtype allowed; float dtypes when absent. */
-  readonly dtype?: DType
+  /** The dtypes allowed; those ops compute on when absent. */
+  readonly dtypes?: readonly DType[]
   /** Fewest and most dimensions. */
   readonly rank?: readonly [number, number]
 }
@@ -18,10 +25,9 @@ export function checkTensor(op: string, name: string, value: unknown, rule: Tens
     throw argumentError('ERR_ARG_TYPE', op, name, 'be a Tensor', describe(value))
   const tensor: Tensor = value
   checkAlive(op, name, tensor)
-  const allowed = rule.dtype === undefined ? dtypes[tensor.dtype].isFloat : tensor.dtype === rule.dtype
-  if (!allowed) {
-    const expected = rule.dtype ?? 'float32, float16 or bfloat16'
-    throw argumentError('ERR_DTYPE', op, name, `have dtype ${expected}`, tensor.dtype)
+  const allowed = rule.dtypes ?? floatDTypes
+  if (!allowed.includes(tensor.dtype)) {
+    throw argumentError('ERR_DTYPE', op, name, `have dtype ${orList(allowed)}`, tensor.dtype)
   }
   const [fewest, most] = rule.rank ?? [0, Infinity]
   if (tensor.rank < fewest || tensor.rank > most) {
@@ -41,8 +47,23 @@ export function checkDimension(
   meaning: string,
 ): void {
   if (tensor.shape[axis] === length) return
-  const what = axis === 0 ? `have ${length} rows (${meaning})` : `have ${length} in axis ${axis} (${meaning})`
+  const isRows = axis === 0 && tensor.rank <= 2
+  const what = isRows ? `have ${length} rows (${meaning})` : `have ${length} in axis ${axis} (${meaning})`
   throw argumentError('ERR_SHAPE', op, name, what, `shape ${formatShape(tensor.shape)}`)
+}
+
+/** Arguments that make sense only together: all given or none. */
+export function checkTogether(op: string, values: Readonly<Record<string, unknown>>): void {
+  const missing = Object.keys(values).filter((name) => values[name] === undefined)
+  if (missing.length === 0 || missing.length === Object.keys(values).length) return
+  const given = Object.keys(values).filter((name) => values[name] !== undefined)
+  throw argumentError(
+    'ERR_ARG_TYPE',
+    op,
+    missing.join(', '),
+    `come together with ${given.join(', ')}`,
+    'undefined',
+  )
 }
 
 /** All tensors of a call share one dtype. The first is the measure. */
@@ -91,8 +112,7 @@ export function checkBoolean(op: string, name: string, value: unknown): boolean 
   return value
 }
 
-/** A number; NaN only where `allowNaN`. */
-export function checkNumber(op: string, name: string, value: unknown, expected = 'be a number'): number {
-  if (typeof value !== 'number') throw argumentError('ERR_ARG_TYPE', op, name, expected, describe(value))
+export function checkNumber(op: string, name: string, value: unknown): number {
+  if (typeof value !== 'number') throw argumentError('ERR_ARG_TYPE', op, name, 'be a number', describe(value))
   return value
 }

@@ -18,6 +18,7 @@ function main(args: readonly string[]): void {
     console.log(usage)
     return
   }
+  if (args.length > 0) console.error(`warpgraph: not understood: ${args.join(' ')}`)
   console.error(usage)
   process.exitCode = 2
 }
@@ -27,22 +28,31 @@ function report(found: Info): string {
     ['warpgraph', found.warpgraph],
     ['node', `${found.node} (${found.platform})`],
     ['addon', found.addon.path ?? 'not loaded'],
-    ...found.addon.attempts
-      .filter(({ failure }) => failure !== null)
-      .map(({ source, path, failure }): [string, string] => ['', `${source}: ${path}: ${failure}`]),
+    // A place without an addon is no fault where another place has one.
+    ...(found.addon.path === null ? found.addon.attempts : []).map(
+      ({ source, path, failure }): [string, string] => ['', `${source}: ${path}: ${failure}`],
+    ),
     ['built for', found.addon.cuda ? `CUDA ${found.addon.cuda}, sm ${found.addon.architectures}` : '-'],
-    ['driver', found.driverCuda ? `supports CUDA ${found.driverCuda}` : 'none'],
-    ...found.devices.map((device): [string, string] => [
-      device.device,
-      `${device.name}, compute capability ${device.computeCapability.join('.')}, ` +
-        `${(device.totalBytes / 2 ** 30).toFixed(1)} GiB, ${device.multiprocessors} multiprocessors`,
-    ]),
+    [
+      'driver',
+      found.driverCuda ? `${found.driver ?? 'version unknown'}, supports CUDA ${found.driverCuda}` : 'none',
+    ],
+    ...found.devices.map((device): [string, string] => [device.device, describeDevice(device)]),
     ['default', found.defaultDevice ?? 'none'],
   ]
   if (found.gpuNotUsed) {
     rows.push(['GPU', `not used. ${found.gpuNotUsed.reason}`], ['mend', found.gpuNotUsed.mend])
   }
   return rows.map(([name, value]) => `${name.padEnd(10)} ${value}`).join('\n')
+}
+
+function describeDevice(device: Info['devices'][number]): string {
+  const { name, computeCapability, totalBytes, multiprocessors, unusable } = device
+  const properties = computeCapability
+    ? `${name}, compute capability ${computeCapability.join('.')}, ` +
+      `${(totalBytes! / 2 ** 30).toFixed(1)} GiB, ${multiprocessors} multiprocessors`
+    : 'unknown'
+  return unusable ? `${properties}; not usable: ${unusable.reason}` : properties
 }
 
 main(process.argv.slice(2))

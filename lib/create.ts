@@ -1,13 +1,16 @@
 import { argumentError, checkOptions, describe, formatShape } from './argument'
-import { backendFor } from './device'
-import { type DType, dtypes } from './dtype'
-import { inferDType, type NumericArray, toRaw, typedArrayName } from './elements'
+import { backendFor, type DeviceChoice } from './device'
+import type { DType } from './dtype'
+import { checkDType, inferDType, type NumericArray, toRaw, typedArrayName } from './elements'
 import { type RankOf, resolveShape, Tensor } from './tensor'
 
 /** Arrays of numbers nested to some depth, all rows of one level equally long. */
 export type NestedNumbers = number | readonly NestedNumbers[]
 
-/** The dtype that a tensor made from this data has when none is asked for. */
+/**
+ * The dtype that a tensor made from this data has when none is asked for. A `Uint16Array` tells none: it may hold
+ * numbers or the bits of either half type.
+ */
 export type InferredDType<T> = T extends
   | Int8Array
   | Uint8Array
@@ -17,7 +20,9 @@ export type InferredDType<T> = T extends
   | Uint32Array
   | BigInt64Array
   ? 'int32'
-  : 'float32'
+  : T extends Uint16Array
+    ? never
+    : 'float32'
 
 export interface TensorOptions<D extends DType = DType, S extends readonly number[] = readonly number[]> {
   /** Lengths of the dimensions; the data's own nesting when absent. One may be −1. */
@@ -25,7 +30,7 @@ export interface TensorOptions<D extends DType = DType, S extends readonly numbe
   /** float32 when absent, int32 for integer arrays. */
   readonly dtype?: D
   /** `'cpu'`, `'cuda'` or `'cuda:N'`; the default device when absent. */
-  readonly device?: string
+  readonly device?: DeviceChoice
 }
 
 /**
@@ -66,7 +71,7 @@ export interface StridedArray<T> {
  */
 export function fromNdarray<T extends NumericArray | number[], D extends DType = InferredDType<T>>(
   view: StridedArray<T>,
-  options: { readonly dtype?: D; readonly device?: string } = {},
+  options: { readonly dtype?: D; readonly device?: DeviceChoice } = {},
 ): Tensor<D> {
   const op = 'fromNdarray'
   checkOptions(op, options, ['dtype', 'device'])
@@ -86,11 +91,6 @@ export function fromNdarray<T extends NumericArray | number[], D extends DType =
   }
   const backend = backendFor(op, options.device)
   return new Tensor(backend.upload(dtype, toRaw(op, dtype, flat)), shape)
-}
-
-function checkDType<D>(op: string, dtype: D): D & DType {
-  if (typeof dtype === 'string' && Object.hasOwn(dtypes, dtype)) return dtype as D & DType
-  throw argumentError('ERR_DTYPE', op, 'dtype', `be ${Object.keys(dtypes).join(', ')}`, describe(dtype))
 }
 
 /** The numbers of nested arrays in row-major order, with the shape that the nesting tells. */
@@ -135,7 +135,7 @@ function checkNdarray(op: string, view: unknown): StridedArray<ArrayLike<number>
     throw argumentError('ERR_ARG_TYPE', op, 'view', 'be an ndarray over an array of numbers', describe(view))
   }
   const whole = [...stride, offset].every(Number.isInteger) && shape.every((length) => length >= 0)
-  if (!whole || !shape.every(Number.isInteger) || stride.length !== shape.length) {
+  if (!whole || !shape.every(Number.isSafeInteger) || stride.length !== shape.length) {
     const actual = `shape ${formatShape(shape)}, strides ${formatShape(stride)}, offset ${offset}`
     throw argumentError('ERR_SHAPE', op, 'view', 'have a whole length and stride per axis', actual)
   }

@@ -1,8 +1,9 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import { inspect } from 'node:util'
 import { argumentError, checkOptions, describe, formatShape } from './argument'
 import type { Backend, DerivedData, DeviceCsr, DeviceSegments, Droppable } from './backend'
 import { int32FromBigInts, int32FromNumbers, typedArrayName } from './elements'
-import type { Storage } from './storage'
+import { release, type Storage } from './storage'
 
 /** Arrays that row pointers and column indices are given in. 64-bit integers are narrowed with a range check. */
 export type IndexArray = Int32Array | BigInt64Array | readonly number[]
@@ -56,6 +57,7 @@ export class Segments {
     return `${this.constructor.name} of ${this.numRows} rows, ${this.numEdges} edges`
   }
 
+  /** @internal */
   [inspect.custom](): string {
     return `${this[Symbol.toStringTag]}${this.#disposed ? ' (disposed)' : ''}`
   }
@@ -94,7 +96,7 @@ export class Csr extends Segments {
   constructor(op: string, rowPtr: IndexArray, colIdx: IndexArray, numSrc: number | undefined) {
     super(op, rowPtr)
     this.#colIdx = indexArray(op, 'colIdx', colIdx)
-    this.numSrc = numSrc ?? this.numRows
+    this.numSrc = numSrc === undefined ? this.numRows : numSrc
     if (typeof this.numSrc !== 'number') {
       throw argumentError('ERR_ARG_TYPE', op, 'numSrc', numSrcRange, describe(numSrc))
     }
@@ -132,13 +134,15 @@ export class Csr extends Segments {
 
   protected override makeCopy(backend: Backend): DeviceCopy {
     const { numRows, numEdges, numSrc } = this
-    const rowPtr = backend.upload('int32', this.pointers)
-    const colIdx = backend.upload('int32', this.#colIdx)
-    return new DeviceCopy(
-      [rowPtr, colIdx],
-      this.pointers,
-      (derived): DeviceCsr => ({ numRows, numEdges, numSrc, rowPtr, colIdx, derived }),
-    )
+    return release((keep) => {
+      const rowPtr = keep(backend.upload('int32', this.pointers))
+      const colIdx = keep(backend.upload('int32', this.#colIdx))
+      return new DeviceCopy(
+        [rowPtr.retain(), colIdx.retain()],
+        this.pointers,
+        (derived): DeviceCsr => ({ numRows, numEdges, numSrc, rowPtr, colIdx, derived }),
+      )
+    })
   }
 }
 
@@ -235,7 +239,7 @@ function checkColIdx(op: string, colIdx: Int32Array, numEdges: number, numSrc: n
   }
   for (let e = 0; e < colIdx.length; e++) {
     if (colIdx[e]! < 0 || colIdx[e]! >= numSrc) {
-      const expected = `be in [0, ${numSrc}) (source nodes)`
+      const expected = `be in [0, ${numSrc}) (source nodes, numSrc)`
       throw argumentError('ERR_ARG_VALUE', op, 'colIdx', expected, `${colIdx[e]} at index ${e}`)
     }
   }

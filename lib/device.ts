@@ -5,6 +5,9 @@ import { cudaBackends } from './backends/cuda'
 import { cudaStatus } from './backends/cuda/status'
 import { DeviceError } from './errors'
 
+/** A device as one is asked for: `'cuda'` is the first GPU. */
+export type DeviceChoice = DeviceName | 'cuda'
+
 /** The device chosen by `setDefaultDevice`, or found on first use. */
 let chosen: Backend | undefined
 
@@ -23,13 +26,13 @@ export function defaultDevice(): DeviceName {
  *
  * @throws DeviceError (`ERR_DEVICE_UNAVAILABLE`) when it cannot be used, saying why
  */
-export function setDefaultDevice(device: string): void {
+export function setDefaultDevice(device: DeviceChoice): void {
   chosen = namedBackend('setDefaultDevice', device)
 }
 
 /** All devices that can be used here, the CPU first. */
 export function devices(): DeviceName[] {
-  return [cpuBackend, ...cudaBackends()].map((backend) => backend.device)
+  return [cpuBackend, ...cudaBackends()].flatMap((backend) => backend?.device ?? [])
 }
 
 /**
@@ -37,22 +40,22 @@ export function devices(): DeviceName[] {
  *
  * @throws DeviceError (`ERR_DEVICE_UNAVAILABLE`) when it cannot, saying why
  */
-export function device(name?: string): DeviceName {
+export function device(name?: DeviceChoice): DeviceName {
   return backendFor('device', name).device
 }
 
 /** Memory of a device (the default one when none is given), in bytes. */
-export function memory(name?: string): DeviceMemory {
+export function memory(name?: DeviceChoice): DeviceMemory {
   return backendFor('memory', name).memory()
 }
 
 /** Gives the memory that the allocator keeps for reuse back to the device. */
-export function emptyCache(name?: string): void {
+export function emptyCache(name?: DeviceChoice): void {
   backendFor('emptyCache', name).emptyCache()
 }
 
 /** Waits until the device has done all work handed to it. Only timing needs this: reading a tensor waits by itself. */
-export function synchronize(name?: string): void {
+export function synchronize(name?: DeviceChoice): void {
   backendFor('synchronize', name).synchronize()
 }
 
@@ -61,7 +64,8 @@ export function backendFor(op: string, name: string | undefined): Backend {
   return name === undefined ? defaultBackend() : namedBackend(op, name)
 }
 
-function namedBackend(op: string, name: string): Backend {
+/** The backend of a named device. */
+export function namedBackend(op: string, name: string): Backend {
   if (name === 'cpu') return cpuBackend
   const isString = typeof name === 'string'
   const index = isString ? /^cuda(?::(0|[1-9]\d*))?$/.exec(name) : null
@@ -70,12 +74,12 @@ function namedBackend(op: string, name: string): Backend {
     throw argumentError(code, op, 'device', "be 'cpu', 'cuda' or 'cuda:N'", describe(name))
   }
   const backend = cudaBackends()[Number(index[1] ?? 0)]
-  if (backend === undefined) throw unavailable(op, name)
+  if (!backend) throw unavailable(op, name, Number(index[1] ?? 0))
   return backend
 }
 
 function defaultBackend(): Backend {
-  chosen ??= environmentBackend() ?? cudaBackends()[0] ?? cpuBackend
+  chosen ??= environmentBackend() ?? cudaBackends().find((backend) => backend !== null) ?? cpuBackend
   return chosen
 }
 
@@ -84,10 +88,11 @@ function environmentBackend(): Backend | undefined {
   return name ? namedBackend('WARPGRAPH_DEVICE', name) : undefined
 }
 
-function unavailable(op: string, name: string): DeviceError {
-  const status = cudaStatus()
-  const why = status.usable
-    ? `this machine has ${status.devices.length} usable CUDA device(s), counted from 0`
-    : `${status.reason} ${status.mend}`
+function unavailable(op: string, name: string, index: number): DeviceError {
+  const { devices, unusable } = cudaStatus()
+  const verdict = devices[index]?.unusable ?? unusable
+  const why = verdict
+    ? `${verdict.reason} ${verdict.mend}`
+    : `this machine has ${devices.length} CUDA device(s), counted from 0`
   return new DeviceError(`${op}: device ${name} cannot be used: ${why}`, 'ERR_DEVICE_UNAVAILABLE')
 }

@@ -34,13 +34,19 @@ const inferred: Readonly<Record<string, DType>> = {
   BigInt64Array: 'int32',
 }
 
+/** A dtype by its name. @throws TypeError (`ERR_DTYPE`) for anything else */
+export function checkDType<D>(op: string, dtype: D): D & DType {
+  if (typeof dtype === 'string' && Object.hasOwn(dtypes, dtype)) return dtype as D & DType
+  throw argumentError('ERR_DTYPE', op, 'dtype', `be ${Object.keys(dtypes).join(', ')}`, describe(dtype))
+}
+
 /** The dtype of a tensor made from this data when none is asked for. */
 export function inferDType(op: string, data: unknown): DType {
   const name = typedArrayName(data)
   if (name === undefined) return 'float32'
   const dtype = inferred[name]
   if (dtype === undefined) {
-    const expected = 'come with a dtype unless its type tells one'
+    const expected = 'come with a dtype: float16 or bfloat16 for bits, float32 or int32 for numbers'
     throw argumentError('ERR_ARG_TYPE', op, 'data', expected, name)
   }
   return dtype

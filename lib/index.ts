@@ -9,6 +9,7 @@ export {
 } from './create'
 export { type Csr, csr, type IndexArray, type Segments, segments } from './csr'
 export {
+  type DeviceChoice,
   defaultDevice,
   device,
   devices,

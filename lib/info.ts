@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DeviceProperties } from '../typings/addon'
 import { type LoadAttempt, loadAddon, packageRoot } from './backends/cuda/addon'
-import { cudaStatus } from './backends/cuda/status'
+import { cudaStatus, cudaVersion } from './backends/cuda/status'
 import { defaultDevice } from './device'
 
 /** What `npx warpgraph info` prints. */
@@ -21,9 +21,15 @@ export interface Info {
     readonly cuda: string | null
     readonly architectures: string | null
   }
-  /** The newest CUDA version that the installed driver supports; null without a driver. */
+  /** The installed NVIDIA driver's own version, where the system tells it. */
+  readonly driver: string | null
+  /** The newest CUDA version that the driver supports; null without a driver. */
   readonly driverCuda: string | null
-  readonly devices: readonly (DeviceProperties & { readonly device: string })[]
+  /** The GPUs, those that cannot be used with the reason and the mend. */
+  readonly devices: readonly (Partial<DeviceProperties> & {
+    readonly device: string
+    readonly unusable: { readonly reason: string; readonly mend: string } | null
+  })[]
   /** Null when the device chosen by `WARPGRAPH_DEVICE` cannot be used. */
   readonly defaultDevice: string | null
   /** Null when the GPU is used; otherwise why it is not, and what would mend that. */
@@ -45,8 +51,9 @@ export function info(): Info {
       cuda: status.driver && cudaVersion(status.driver.runtimeVersion),
       architectures: status.driver?.architectures ?? null,
     },
+    driver: driverVersion(),
     driverCuda: status.driver?.driverVersion ? cudaVersion(status.driver.driverVersion) : null,
-    devices: status.usable ? status.devices.map((device, i) => ({ device: `cuda:${i}`, ...device })) : [],
+    devices: status.devices.map((device, i) => ({ device: `cuda:${i}`, ...device })),
     defaultDevice: chosen.device,
     gpuNotUsed: gpuNotUsed(chosen),
   }
@@ -63,9 +70,9 @@ function chosenDevice(): Chosen {
 }
 
 function gpuNotUsed({ device, failure }: Chosen): Info['gpuNotUsed'] {
-  const status = cudaStatus()
   if (failure !== undefined) return { reason: failure, mend: 'Change or unset WARPGRAPH_DEVICE.' }
-  if (!status.usable) return { reason: status.reason, mend: status.mend }
+  const { unusable } = cudaStatus()
+  if (unusable !== null) return unusable
   if (device !== 'cpu') return null
   return {
     reason: 'The CPU was chosen as the default device.',
@@ -77,7 +84,12 @@ function packageVersion(): string {
   return JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')).version
 }
 
-/** 13000 → `13.0`. */
-function cudaVersion(number: number): string {
-  return `${Math.floor(number / 1000)}.${Math.floor((number % 1000) / 10)}`
+/** From the kernel module; its file reads `NVRM version: NVIDIA … Kernel Module  580.95.05  …`. */
+function driverVersion(): string | null {
+  try {
+    const text = readFileSync('/proc/driver/nvidia/version', 'utf8')
+    return /Kernel Module.*?\s(\d+(?:\.\d+)+)/.exec(text)?.[1] ?? null
+  } catch {
+    return null
+  }
 }

@@ -13,8 +13,8 @@ export function trackInScope(tensor: Disposable): void {
 }
 
 /**
- * Runs `fn` and disposes every tensor made inside, except those in its result (a tensor, or arrays and plain objects
- * of them, however deep), which pass to the surrounding scope. When `fn` throws, everything made inside is disposed.
+ * Runs `fn` and disposes every tensor made inside, except those in its result (a tensor, or arrays, plain
+ * objects, maps and sets of them, however deep; not what other objects hold), which pass to the surrounding scope. When `fn` throws, everything made inside is disposed.
  *
  * ```ts
  * const y = scope(() => gcnAggregate(graph, gcnAggregate(graph, x)))
@@ -27,7 +27,8 @@ export function scope<T>(fn: () => T): T {
   if (typeof fn !== 'function') {
     throw argumentError('ERR_ARG_TYPE', 'scope', 'fn', 'be a function', describe(fn))
   }
-  if (Object.prototype.toString.call(fn) === '[object AsyncFunction]') {
+  const kind = Object.prototype.toString.call(fn).slice(8, -1)
+  if (kind.startsWith('Async')) {
     throw argumentError('ERR_ARG_TYPE', 'scope', 'fn', 'be synchronous', 'an async function')
   }
   const made = new Set<Disposable>()
@@ -70,6 +71,7 @@ function reachable(value: unknown, seen = new Set<unknown>()): Set<unknown> {
   const prototype = Object.getPrototypeOf(value)
   const isPlain = Array.isArray(value) || prototype === null || Object.getPrototypeOf(prototype) === null
   if (isPlain) for (const item of Object.values(value)) reachable(item, seen)
-  else if (value instanceof Map) for (const item of value.values()) reachable(item, seen)
+  else if (value instanceof Map || value instanceof Set)
+    for (const item of value.values()) reachable(item, seen)
   return seen
 }

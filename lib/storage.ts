@@ -36,6 +36,22 @@ export class Storage<B = unknown> {
   }
 }
 
+/**
+ * Runs `body` and drops every storage that it gave to `keep`, whether it returns or throws: what an error leaves
+ * half-made is given back at once. What shall outlive the call is retained by the body.
+ */
+export function release<T>(body: (keep: (storage: Storage) => Storage) => T): T {
+  const kept: Storage[] = []
+  try {
+    return body((storage) => {
+      kept.push(storage)
+      return storage
+    })
+  } finally {
+    for (const storage of kept) storage.drop()
+  }
+}
+
 const unreachable = new FinalizationRegistry<() => void>((release) => release())
 
 /**

@@ -1,9 +1,11 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import { inspect } from 'node:util'
 import ndarray from 'ndarray'
 import { argumentError, checkAlive, describe, formatShape } from './argument'
 import type { Backend, DeviceName } from './backend'
-import { backendFor } from './device'
-import { type DataOf, type DType, dtypes, type RawArray, widen } from './dtype'
+import { type DeviceChoice, namedBackend } from './device'
+import { type DataOf, type DType, type RawArray, widen } from './dtype'
+import { checkDType } from './elements'
 import { trackInScope } from './scope'
 import type { Storage } from './storage'
 
@@ -111,10 +113,13 @@ export class Tensor<D extends DType = DType, R extends number = any> {
     return ndarray(await this.data(), this.shape.slice())
   }
 
-  /** The tensor on another device; a new handle on the same memory when it is there already. */
-  to(device: string): Tensor<D, R> {
+  /**
+   * The tensor on another device; a new handle on the same memory when it is there already. Waits for the work that
+   * computes the tensor.
+   */
+  to(device: DeviceChoice): Tensor<D, R> {
     const storage = this.#alive('to')
-    const backend = backendFor('to', device)
+    const backend = namedBackend('to', device)
     if (backend === storage.backend) return new Tensor(storage.retain(), this.shape)
     return new Tensor(backend.upload(storage.dtype, storage.backend.download(storage)), this.shape)
   }
@@ -125,15 +130,7 @@ export class Tensor<D extends DType = DType, R extends number = any> {
    */
   cast<T extends DType>(dtype: T): Tensor<T, R> {
     const storage = this.#alive('cast')
-    if (!Object.hasOwn(dtypes, dtype)) {
-      throw argumentError(
-        'ERR_DTYPE',
-        'cast',
-        'dtype',
-        `be ${Object.keys(dtypes).join(', ')}`,
-        describe(dtype),
-      )
-    }
+    checkDType('cast', dtype)
     if ((dtype as DType) === this.dtype) return new Tensor(storage.retain(), this.shape)
     return compute(storage.backend, dtype, this.shape, (out) => storage.backend.cast(storage, out))
   }
@@ -160,12 +157,16 @@ export class Tensor<D extends DType = DType, R extends number = any> {
     return `Tensor<${this.dtype}> ${formatShape(this.shape)}`
   }
 
-  /** Values are shown on the CPU only: printing must not wait for a GPU. */
+  /** @internal Values are shown on the CPU only: printing must not wait for a GPU. */
   [inspect.custom](depth: number, options: object): string {
     const head = `${this[Symbol.toStringTag]} on ${this.device}`
     if (this.#disposed) return `${head} (disposed)`
     if (depth < 0 || this.device !== 'cpu') return head
-    const shown = inspect(nest(this.dataSync(), this.shape), { ...options, maxArrayLength: 6, depth: 8 })
+    const shown = inspect(firstValues(this.#storage, this.shape), {
+      ...options,
+      maxArrayLength: mostShown,
+      depth: 8,
+    })
     return `${head} ${shown}`
   }
 
@@ -210,7 +211,7 @@ export function resolveShape(op: string, shape: readonly number[], size: number)
   const open = full.indexOf(-1)
   if (open >= 0) {
     const known = sizeOf(full.toSpliced(open, 1))
-    full[open] = known === 0 ? 0 : size / known
+    full[open] = size / known // not a length when nothing is known of it, as in [0, −1]
   }
   for (const length of full) {
     if (!Number.isInteger(length) || length < 0) {
@@ -219,13 +220,29 @@ export function resolveShape(op: string, shape: readonly number[], size: number)
     }
   }
   if (sizeOf(full) !== size) {
-    throw argumentError('ERR_SHAPE', op, 'shape', `hold ${size} elements`, formatShape(shape))
+    throw argumentError('ERR_SHAPE', op, 'shape', `be one of ${size} elements`, formatShape(shape))
   }
   return full
 }
 
 function values(storage: Storage, raw: RawArray): Float32Array | Int32Array {
   return widen(storage.dtype, raw)
+}
+
+/** How many elements of each dimension are printed. */
+const mostShown = 6
+
+/** Nested values as far as they are printed: one more than that in each dimension, so that the rest is counted. */
+function firstValues(storage: Storage, shape: readonly number[], start = 0): unknown {
+  const raw = storage.buffer as RawArray
+  if (shape.length === 0) return widen(storage.dtype, raw.subarray(start, start + 1))[0]
+  const [length, ...rest] = shape as [number, ...number[]]
+  const stride = sizeOf(rest)
+  const shown = Array.from({ length: Math.min(length, mostShown) }, (_, i) =>
+    firstValues(storage, rest, start + i * stride),
+  )
+  shown.length = length // the others are counted, not made
+  return shown
 }
 
 function nest(data: Float32Array | Int32Array, shape: readonly number[]): Nested {

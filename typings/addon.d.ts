@@ -16,7 +16,8 @@ export type DTypeCode = number
 
 /**
  * How a graph's edges are dealt to workers, from its row pointer, made by lib/backends/cuda/schedule.ts: items (numItems, 4) and hubs
- * (numHubs, 4) int32. Unlike other arguments its contents are trusted: only that file makes them.
+ * (numHubs, 4) int32. Its contents are trusted, as column indices are: lib/ has
+ * made or checked them.
  */
 export type ScheduleArguments = [
   items: BufferHandle,
@@ -103,7 +104,8 @@ export interface Addon {
   ): void
 
   /**
-   * weights[e] = 1 / √(dstDegrees[i]·srcDegrees[colIdx[e]]) for the edges e of each row i. colIdx (numEdges) int32;
+   * weights[e] = 1 / √(dstDegrees[i]·srcDegrees[colIdx[e]]) for the edges e of each row i; a degree of 0 is a factor of 0,
+   * a negative one NaN. colIdx (numEdges) int32;
    * dstDegrees (numRows), srcDegrees (numSrc) and weights (numEdges) float32.
    */
   gcnWeights(

@@ -25,7 +25,7 @@ onEachDevice('gcnAggregate refuses', (device) => {
     [`gcnAggregate: options must be an object, got null`, () => call(square, x, null)],
     [`gcnAggregate: degrees must be a Tensor or { dst, src }, got number 3`, degrees(3)],
     [`gcnAggregate: degrees must be a Tensor or { dst, src }, got null`, degrees(null)],
-    [`gcnAggregate: degrees.src must be a Tensor, got undefined`, ends({ dst: make(2) })],
+    [`gcnAggregate: degrees.src must come together with degrees.dst, got undefined`, ends({ dst: make(2) })],
   ])
 
   refused('ERR_ARG_VALUE', [
@@ -48,7 +48,7 @@ onEachDevice('gcnAggregate refuses', (device) => {
       `gcnAggregate: x must have dtype float32, float16 or bfloat16, got int32`,
       () => call(square, int(3, 2)),
     ],
-    [`gcnAggregate: degrees must have dtype float32, got float16`, degrees(half(3))],
+    [`gcnAggregate: degrees must have dtype float32 or int32, got float16`, degrees(half(3))],
   ])
 
   refused('ERR_SHAPE', [

@@ -16,8 +16,8 @@ onEachDevice('mlaAttention refuses', (device) => {
   refused('ERR_ARG_TYPE', [
     [`mlaAttention: q must be a Tensor, got undefined`, () => call(undefined, latents, wUpK, wUpV)],
     [`mlaAttention: wUpV must be a Tensor, got undefined`, () => call(q, latents, wUpK)],
-    [`mlaAttention: kRope must be a Tensor, got undefined`, rope(qRope, undefined)],
-    [`mlaAttention: qRope must be a Tensor, got undefined`, rope(undefined, kRope)],
+    [`mlaAttention: kRope must come together with qRope, got undefined`, rope(qRope, undefined)],
+    [`mlaAttention: qRope must come together with kRope, got undefined`, rope(undefined, kRope)],
     [`mlaAttention: options must be an object, got Tensor<float32> [2, 3, 4, 5]`, withOptions(q)],
     [`mlaAttention: causal must be a boolean, got number 1`, withOptions({ causal: 1 })],
     [`mlaAttention: scale must be a number, got "1"`, withOptions({ scale: '1' })],
@@ -51,11 +51,11 @@ onEachDevice('mlaAttention refuses', (device) => {
       () => call(q, make(2, 6, 7, 1), wUpK, wUpV),
     ],
     [
-      `mlaAttention: kvLatent must have 2 rows (q's batch), got shape [1, 6, 7]`,
+      `mlaAttention: kvLatent must have 2 in axis 0 (q's batch), got shape [1, 6, 7]`,
       () => call(q, make(1, 6, 7), wUpK, wUpV),
     ],
     [
-      `mlaAttention: wUpK must have 7 rows (kvLatent's rank), got shape [8, 4, 5]`,
+      `mlaAttention: wUpK must have 7 in axis 0 (kvLatent's rank), got shape [8, 4, 5]`,
       () => call(q, latents, make(8, 4, 5), wUpV),
     ],
     [
@@ -67,7 +67,7 @@ onEachDevice('mlaAttention refuses', (device) => {
       () => call(q, latents, make(7, 4, 6), wUpV),
     ],
     [
-      `mlaAttention: wUpV must have 7 rows (kvLatent's rank), got shape [6, 4, 8]`,
+      `mlaAttention: wUpV must have 7 in axis 0 (kvLatent's rank), got shape [6, 4, 8]`,
       () => call(q, latents, wUpK, make(6, 4, 8)),
     ],
     [

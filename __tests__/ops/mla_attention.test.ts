@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { type FloatDType, mlaAttention, type Tensor, tensor } from 'warpgraph'
+import { type DeviceName, type FloatDType, mlaAttention, type Tensor, tensor } from 'warpgraph'
 import { compareDevices } from 'warpgraph/testing'
 import { edgyLengths, uniform } from '../arbitraries'
 import { absorbedMla, expandedMla, type MlaCase } from '../definitions'
@@ -45,7 +45,7 @@ interface Settings {
   readonly causal?: boolean
   readonly scale?: number
   readonly dtype: FloatDType
-  readonly device: string
+  readonly device: DeviceName
 }
 
 /** A call on tensors of this data, and the same inputs, as rounded to the dtype, for the definitions. */

@@ -33,6 +33,30 @@ onEachDevice('segmentSoftmax', (device) => {
       expect(result).toBeCloseToTensor(new Float32Array(400), { atol: 0 })
     })
 
+    test('flashinfer#4051: parts of a long row that hold nothing but −∞ add nothing, and a row of them is zeros', () => {
+      // Long enough to be cut wherever long rows are; one finite score far inside the first row, none in the second.
+      const length = 5000
+      const data = new Float32Array(2 * length).fill(-Infinity)
+      data[4321] = 7
+      const scores = tensor(data, { shape: [2 * length], dtype, device })
+      const expected = new Float32Array(2 * length)
+      expected[4321] = 1
+      expect(segmentSoftmax(segments([0, length, 2 * length]), scores)).toBeCloseToTensor(expected, {
+        atol: 0,
+      })
+    })
+
+    test('NaN in one part of a long row makes NaN of its head alone', () => {
+      const length = 5000
+      const data = new Float32Array(2 * length)
+      data[2 * 77 + 1] = NaN
+      const result = segmentSoftmax(
+        segments([0, length]),
+        tensor(data, { shape: [length, 2], dtype, device }),
+      ).dataSync()
+      expect(result.every((value, i) => (i % 2 === 1 ? Number.isNaN(value) : value > 0))).toBe(true)
+    })
+
     test('DGL#4674: a row of 6,600 equal scores sums past float16', () => {
       // A sum of ones in float16 stops growing at 2048.
       const result = segmentSoftmax(

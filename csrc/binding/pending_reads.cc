@@ -11,6 +11,9 @@ struct PendingReads::Read : ReadRequest {
       : deferred(Napi::Promise::Deferred::New(env)),
         buffer(std::move(buffer)),
         into(Napi::Persistent(into)) {}
+  // Whoever deletes a read in a live environment resets `into` first; an ending one takes its references back
+  // itself.
+  ~Read() override { into.SuppressDestruct(); }
 
   Napi::Promise::Deferred deferred;
   std::shared_ptr<DeviceBuffer> buffer;
@@ -18,13 +21,18 @@ struct PendingReads::Read : ReadRequest {
 };
 
 void PendingReads::startThread() {
+  auto readback = std::make_unique<Readback>([this](std::unique_ptr<ReadRequest> request) {
+    auto* read = static_cast<Read*>(request.get());
+    if (bridge_.NonBlockingCall(read) == napi_ok) {
+      request.release();  // finish() has it now
+      return;
+    }
+    const std::lock_guard<std::mutex> lock(refusedMutex_);
+    refused_.push_back(std::move(request));
+  });
   bridge_ = Bridge::New(env_, "warpgraph data()", 0, 1, this);
   bridge_.Unref(env_);
-  readback_ = std::make_unique<Readback>([this](std::unique_ptr<ReadRequest> request) {
-    // Refused only while the environment ends; what the read held is then freed with the environment.
-    auto* read = static_cast<Read*>(request.release());
-    bridge_.NonBlockingCall(read);
-  });
+  readback_ = std::move(readback);
 }
 
 Napi::Promise PendingReads::start(std::shared_ptr<DeviceBuffer> buffer, Napi::TypedArray into, size_t bytes) {
@@ -52,11 +60,8 @@ Napi::Promise PendingReads::start(std::shared_ptr<DeviceBuffer> buffer, Napi::Ty
 
 void PendingReads::finish(Napi::Env env, Napi::Function, PendingReads* reads, Read* pending) {
   const std::unique_ptr<Read> read(pending);
-  if (env == nullptr) {
-    // The environment is ending: references to its values can no longer be given back one by one.
-    read->into.SuppressDestruct();
-    return;
-  }
+  if (env == nullptr) return;  // the environment is ending, and nobody waits any more
+  read->into.Reset();
   if (--reads->inFlight_ == 0) reads->bridge_.Unref(env);
   if (read->result == cudaSuccess) {
     read->deferred.Resolve(env.Undefined());
@@ -69,6 +74,7 @@ void PendingReads::shutDown() {
   if (readback_ == nullptr) return;
   readback_.reset();
   bridge_.Release();
+  refused_.clear();
 }
 
 }  // namespace warpgraph

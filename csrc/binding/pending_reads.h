@@ -5,6 +5,8 @@
 #include <napi.h>
 
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "runtime/buffer_table.h"
 #include "runtime/readback.h"
@@ -30,6 +32,10 @@ class PendingReads {
   void startThread();
 
   const Napi::Env env_;
+  // Reads that the bridge refused because its environment is ending: freed by shutDown(), on the
+  // environment's thread.
+  std::mutex refusedMutex_;
+  std::vector<std::unique_ptr<ReadRequest>> refused_;
   Bridge bridge_;
   std::unique_ptr<Readback> readback_;  // made with the first read
   int64_t inFlight_ = 0;

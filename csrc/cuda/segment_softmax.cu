@@ -188,8 +188,8 @@ __global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArgume
     const Item item = arguments.schedule.items[piece];
     const Hub hub = arguments.schedule.hubs[item.hub];
     for (int64_t tile = 0; tile < heads; tile += kHeadsAtOnce) {
-      const int count = static_cast<int>(min(int64_t{kHeadsAtOnce}, heads - tile));
-      for (int h = warp; h < count; h += kWarps) {
+      const unsigned count = static_cast<unsigned>(min(int64_t{kHeadsAtOnce}, heads - tile));
+      for (unsigned h = warp; h < count; h += kWarps) {
         Stats all{-INFINITY, 0.0f};
         for (int p = lane; p < hub.numPieces; p += kWarpSize) {
           all = merge(all, arguments.partials[(int64_t{hub.firstPiece} + p) * heads + tile + h]);
@@ -202,10 +202,10 @@ __global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArgume
         if (lane == 0) stats[h] = {baseOf(all.max), all.sum == 0.0f ? 0.0f : 1.0f / all.sum};
       }
       __syncthreads();
-      const int64_t elements = int64_t{item.length()} * count;
-      for (int64_t i = threadIdx.x; i < elements; i += kThreads) {
-        const int h = static_cast<int>(i % count);
-        const int64_t at = (item.begin + i / count) * heads + tile + h;
+      const unsigned elements = static_cast<unsigned>(item.length()) * count;  // below 2^21·2^7
+      for (unsigned i = threadIdx.x; i < elements; i += kThreads) {
+        const unsigned h = i % count;
+        const int64_t at = (item.begin + int64_t{i / count}) * heads + tile + h;
         const float weight = exponential(toFloat(arguments.scores[at]) - stats[h].max) * stats[h].sum;
         arguments.out[at] = fromFloat<T>(weight);
       }
@@ -241,7 +241,7 @@ cudaError_t launchSegmentSoftmax(DType dtype, const void* scores, void* out, int
   if (schedule.numItems == 0 || heads == 0) return cudaSuccess;
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
-    constexpr int kWidest = 16 / sizeof(T);
+    constexpr int kWidest = 4;  // of half types too: more would not fit in registers
     const SoftmaxArguments<T> arguments{static_cast<const T*>(scores),
                                         static_cast<T*>(out),
                                         static_cast<Stats*>(workspace),

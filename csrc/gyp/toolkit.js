@@ -23,7 +23,9 @@ function nvcc() {
 /** The toolkit's folder as nvcc itself tells it, since nvcc on the PATH may be a link or a wrapper. */
 function home() {
   const { stderr } = spawnSync(nvcc(), ['--dryrun', '-x', 'cu', '/dev/null'], { encoding: 'utf8' })
-  return resolve(/TOP=(.*)/.exec(stderr)[1])
+  const top = /TOP=(.*)/.exec(stderr)
+  if (top === null) throw new Error(`${nvcc()} --dryrun does not name its toolkit's folder`)
+  return resolve(top[1])
 }
 
 /** The folder under the toolkit that holds a file; distributions differ in where they put it. */
@@ -68,10 +70,11 @@ function files(...endings) {
   return found.filter((file) => endings.some((ending) => file.endsWith(ending))).sort()
 }
 
-/** A file that changes when the flags do, so that make rebuilds: it looks at files only. */
+/** A file that changes when the flags or the compiler do, so that make rebuilds: it looks at files only. */
 function stamp() {
   const path = join('build', 'nvcc_flags')
-  const text = flags().join('\n')
+  const version = execFileSync(nvcc(), ['--version'], { encoding: 'utf8' })
+  const text = [version, ...flags()].join('\n')
   mkdirSync(join(root, 'build'), { recursive: true })
   if (!existsSync(join(root, path)) || readFileSync(join(root, path), 'utf8') !== text) {
     writeFileSync(join(root, path), text)

@@ -42,6 +42,11 @@ export function csrMax<D extends FloatDType>(
 export function csrMax<D extends FloatDType>(
   graph: Csr,
   x: Tensor<D, 2>,
+  options?: CsrMaxOptions,
+): Tensor<D, 2> | CsrMaxResult<D>
+export function csrMax<D extends FloatDType>(
+  graph: Csr,
+  x: Tensor<D, 2>,
   options: CsrMaxOptions = {},
 ): Tensor<D, 2> | CsrMaxResult<D> {
   const op = 'csrMax'

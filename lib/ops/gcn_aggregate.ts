@@ -1,5 +1,5 @@
 import { argumentError, checkOptions, describe } from '../argument'
-import { checkCsr, checkDimension, checkSameDevice, checkTensor } from '../check'
+import { checkCsr, checkDimension, checkSameDevice, checkTensor, checkTogether } from '../check'
 import type { Csr } from '../csr'
 import type { FloatDType } from '../dtype'
 import type { Storage } from '../storage'
@@ -67,6 +67,7 @@ function degreeStorages(
     throw argumentError('ERR_ARG_TYPE', op, 'degrees', 'be a Tensor or { dst, src }', describe(degrees))
   }
   const { dst, src } = checkOptions(op, degrees, ['dst', 'src'])
+  checkTogether(op, { 'degrees.dst': dst, 'degrees.src': src })
   checkDegrees(op, 'degrees.dst', dst, graph.numDst, "the graph's destination nodes")
   checkDegrees(op, 'degrees.src', src, graph.numSrc, "the graph's source nodes")
   checkSameDevice(op, ['x', x], ['degrees.dst', dst], ['degrees.src', src])
@@ -80,7 +81,6 @@ function requireSquare(op: string, graph: Csr): void {
 }
 
 function checkDegrees(op: string, name: string, value: unknown, length: number, meaning: string): void {
-  const isInt32 = value instanceof Tensor && value.dtype === 'int32'
-  const tensor = checkTensor(op, name, value, { dtype: isInt32 ? 'int32' : 'float32', rank: [1, 1] })
+  const tensor = checkTensor(op, name, value, { dtypes: ['float32', 'int32'], rank: [1, 1] })
   checkDimension(op, name, tensor, 0, length, meaning)
 }

@@ -6,6 +6,7 @@ import {
   checkSameDevice,
   checkSameDType,
   checkTensor,
+  checkTogether,
 } from '../check'
 import type { FloatDType } from '../dtype'
 import { compute, type Tensor } from '../tensor'
@@ -62,6 +63,7 @@ export function mlaAttention<D extends FloatDType>(
   checkDimension(op, 'wUpV', wUpV, 0, rank, "kvLatent's rank")
   checkDimension(op, 'wUpV', wUpV, 1, heads, "q's heads")
   let ropeDim = 0
+  checkTogether(op, { qRope, kRope })
   if (qRope !== undefined || kRope !== undefined) {
     checkTensor(op, 'qRope', qRope, { rank: [4, 4] })
     checkTensor(op, 'kRope', kRope, { rank: [3, 3] })

@@ -1,6 +1,6 @@
 import { argumentError, checkOptions, describe, formatShape } from '../argument'
 import type { DeviceName } from '../backend'
-import { device, devices as presentDevices } from '../device'
+import { defaultDevice, device, devices as presentDevices, setDefaultDevice } from '../device'
 import type { DType } from '../dtype'
 import { Tensor } from '../tensor'
 import { difference, resolveTolerance, type TensorDifference, type Tolerance } from './difference'
@@ -102,13 +102,15 @@ function chooseDevices(op: string, names: readonly string[] | undefined): Device
   if (!Array.isArray(names) || names.length === 0) {
     throw argumentError('ERR_ARG_VALUE', op, 'devices', 'name at least one device', describe(names))
   }
-  return names.map((name) => device(name))
+  return names.map((name) => device(name as DeviceName))
 }
 
 /** The results of `fn` on one device, read back; everything made for it is disposed. */
 async function run(fn: (...inputs: never[]) => unknown, inputs: object, name: DeviceName): Promise<Output[]> {
   const moved: [string, Tensor][] = []
   let results: [string, Tensor][] = []
+  const before = defaultDevice()
+  setDefaultDevice(name) // for the tensors that `fn` makes itself
   try {
     for (const [key, input] of tensorsOf('compareDevices', 'inputs', inputs))
       moved.push([key, input.to(name)])
@@ -125,6 +127,7 @@ async function run(fn: (...inputs: never[]) => unknown, inputs: object, name: De
     }
     return outputs
   } finally {
+    setDefaultDevice(before)
     for (const [, tensor] of [...moved, ...results]) tensor.dispose()
   }
 }

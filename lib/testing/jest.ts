@@ -115,8 +115,21 @@ function numbers(array: unknown): ArrayLike<number> {
   return is64Bit ? Array.from(array as BigInt64Array, Number) : (array as Float64Array)
 }
 
+/**
+ * Lets `toEqual` and its kin see a tensor's elements, which are private to it: without this, any two tensors of one
+ * dtype and shape would pass as equal. Equal are equal values, NaN equal to NaN.
+ */
+function tensorsEqual(a: unknown, b: unknown): boolean | undefined {
+  if (!(a instanceof Tensor) && !(b instanceof Tensor)) return undefined
+  if (!(a instanceof Tensor) || !(b instanceof Tensor)) return false
+  if (a.dtype !== b.dtype || formatShape(a.shape) !== formatShape(b.shape)) return false
+  const [left, right] = [a.dataSync(), b.dataSync()]
+  return left.every((value, i) => value === right[i] || (Number.isNaN(value) && Number.isNaN(right[i])))
+}
+
 interface Expect {
   extend(matchers: object): void
+  addEqualityTesters?(testers: readonly unknown[]): void
 }
 
 /** jest's `expect`: the global one, or that of @jest/globals where `injectGlobals` is off. */
@@ -126,4 +139,6 @@ function jestExpect(): Expect {
   return (require('@jest/globals') as { expect: Expect }).expect
 }
 
-jestExpect().extend({ toBeCloseToTensor })
+const expect = jestExpect()
+expect.extend({ toBeCloseToTensor })
+expect.addEqualityTesters?.([tensorsEqual])

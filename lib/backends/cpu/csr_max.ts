@@ -16,19 +16,26 @@ export function csrMax(
   for (let i = 0; i + 1 < rowPtr.length; i++) {
     const begin = rowPtr[i]!
     const end = rowPtr[i + 1]!
-    for (let f = 0; f < features; f++) {
-      let max = empty
-      let winner = -1
-      for (let e = begin; e < end; e++) {
-        const value = x[colIdx[e]! * features + f]!
-        const wins = winner < 0 || value > max || (Number.isNaN(value) && !Number.isNaN(max))
-        if (wins) {
-          max = value
-          winner = e
+    const row = i * features
+    if (begin === end) {
+      out.fill(empty, row, row + features)
+      winners?.fill(-1, row, row + features)
+      continue
+    }
+    const first = colIdx[begin]! * features
+    for (let f = 0; f < features; f++) out[row + f] = x[first + f]!
+    winners?.fill(begin, row, row + features)
+    for (let e = begin + 1; e < end; e++) {
+      const src = colIdx[e]! * features
+      for (let f = 0; f < features; f++) {
+        const max = out[row + f]!
+        const value = x[src + f]!
+        // Larger, or the first NaN.
+        if (!(value <= max) && !Number.isNaN(max)) {
+          out[row + f] = value
+          if (winners) winners[row + f] = e
         }
       }
-      out[i * features + f] = max
-      if (winners) winners[i * features + f] = winner
     }
   }
 }

@@ -22,15 +22,15 @@ export function mlaAttention(inputs: MlaInputs, sizes: MlaSizes, out: Float32Arr
   const weights = new Float64Array(numKeys)
   const result = new Float64Array(valueDim)
   for (let b = 0; b < batch; b++) {
+    const keys = projectUp(inputs.kvLatent, inputs.wUpK, b, heads * headDim, sizes)
+    const values = projectUp(inputs.kvLatent, inputs.wUpV, b, heads * valueDim, sizes)
     for (let h = 0; h < heads; h++) {
-      const keys = projectUp(inputs.kvLatent, inputs.wUpK, b, h, headDim, sizes)
-      const values = projectUp(inputs.kvLatent, inputs.wUpV, b, h, valueDim, sizes)
       for (let t = 0; t < numQueries; t++) {
         const query = (b * numQueries + t) * heads + h
         const seen = causal ? Math.min(Math.max(t + 1 + numKeys - numQueries, 0), numKeys) : numKeys
         let max = -Infinity
         for (let s = 0; s < seen; s++) {
-          let logit = dot(q, query * headDim, keys, s * headDim, headDim)
+          let logit = dot(q, query * headDim, keys, (s * heads + h) * headDim, headDim)
           if (qRope && kRope)
             logit += dot(qRope, query * ropeDim, kRope, (b * numKeys + s) * ropeDim, ropeDim)
           weights[s] = logit * scale
@@ -41,8 +41,9 @@ export function mlaAttention(inputs: MlaInputs, sizes: MlaSizes, out: Float32Arr
         result.fill(0)
         for (let s = 0; s < seen; s++) {
           const weight = Math.exp(weights[s]! - max)
+          const value = (s * heads + h) * valueDim
           sum += weight
-          for (let d = 0; d < valueDim; d++) result[d]! += weight * values[s * valueDim + d]!
+          for (let d = 0; d < valueDim; d++) result[d] = result[d]! + weight * values[value + d]!
         }
         for (let d = 0; d < valueDim; d++) out[query * valueDim + d] = sum === 0 ? 0 : result[d]! / sum
       }
@@ -50,21 +51,21 @@ export function mlaAttention(inputs: MlaInputs, sizes: MlaSizes, out: Float32Arr
   }
 }
 
-/** One head's keys or values of one batch entry: latents (Tk, R) times weights (R, heads, width), (Tk, width). */
+/** All heads' keys or values of one batch entry: latents (Tk, R) times weights (R, width), (Tk, width). */
 function projectUp(
   kvLatent: Float32Array,
   weights: Float32Array,
   b: number,
-  h: number,
   width: number,
-  { numKeys, rank, heads }: MlaSizes,
+  { numKeys, rank }: MlaSizes,
 ): Float64Array {
   const out = new Float64Array(numKeys * width)
   for (let s = 0; s < numKeys; s++) {
+    const key = s * width
     for (let r = 0; r < rank; r++) {
       const latent = kvLatent[(b * numKeys + s) * rank + r]!
-      const row = (r * heads + h) * width
-      for (let d = 0; d < width; d++) out[s * width + d]! += latent * weights[row + d]!
+      const row = r * width
+      for (let d = 0; d < width; d++) out[key + d] = out[key + d]! + latent * weights[row + d]!
     }
   }
   return out

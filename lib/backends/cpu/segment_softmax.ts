@@ -9,19 +9,41 @@ export function segmentSoftmax(
   heads: number,
   out: Float32Array,
 ): void {
+  const max = new Float64Array(heads)
+  const sum = new Float64Array(heads)
+  // The exponentials of one segment, in double precision: they are the costly part, and needed twice.
+  const exponentials = new Float64Array(longestSegment(rowPtr) * heads)
   for (let i = 0; i + 1 < rowPtr.length; i++) {
-    const begin = rowPtr[i]! * heads
-    const end = rowPtr[i + 1]! * heads
-    for (let head = 0; head < heads; head++) {
-      let max = -Infinity
-      for (let at = begin + head; at < end; at += heads) max = Math.max(max, scores[at]!)
-      // −∞ − −∞ is NaN: with nothing but −∞, any finite maximum leaves exp at 0.
-      if (max === -Infinity) max = 0
-      let sum = 0
-      for (let at = begin + head; at < end; at += heads) sum += Math.exp(scores[at]! - max)
-      for (let at = begin + head; at < end; at += heads) {
-        out[at] = sum === 0 ? 0 : Math.exp(scores[at]! - max) / sum
+    const first = rowPtr[i]! * heads
+    const length = rowPtr[i + 1]! * heads - first
+    max.fill(-Infinity)
+    for (let at = 0; at < length; at += heads) {
+      for (let head = 0; head < heads; head++) {
+        const score = scores[first + at + head]!
+        if (score > max[head]!) max[head] = score // NaN is passed over: it shows up in the sum
       }
     }
+    for (let head = 0; head < heads; head++) {
+      // −∞ − −∞ is NaN: with nothing but −∞, any finite maximum leaves exp at 0.
+      if (max[head] === -Infinity) max[head] = 0
+      sum[head] = 0
+    }
+    for (let at = 0; at < length; at += heads) {
+      for (let head = 0; head < heads; head++) {
+        const exponential = Math.exp(scores[first + at + head]! - max[head]!)
+        exponentials[at + head] = exponential
+        sum[head] = sum[head]! + exponential
+      }
+    }
+    for (let head = 0; head < heads; head++) sum[head] = sum[head] === 0 ? 1 : sum[head]! // then all are 0
+    for (let at = 0; at < length; at += heads) {
+      for (let head = 0; head < heads; head++) out[first + at + head] = exponentials[at + head]! / sum[head]!
+    }
   }
+}
+
+function longestSegment(rowPtr: Int32Array): number {
+  let longest = 0
+  for (let i = 0; i + 1 < rowPtr.length; i++) longest = Math.max(longest, rowPtr[i + 1]! - rowPtr[i]!)
+  return longest
 }

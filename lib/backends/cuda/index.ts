@@ -1,4 +1,4 @@
-import type { Addon, BufferHandle, ScheduleArguments } from '../../../typings/addon'
+import type { Addon, BufferHandle } from '../../../typings/addon'
 import type {
   Backend,
   DeviceCsr,
@@ -9,9 +9,11 @@ import type {
   MlaTensors,
 } from '../../backend'
 import { type DType, dtypes, type RawArray } from '../../dtype'
-import { poisonNewStorages, Storage } from '../../storage'
+import { poisonNewStorages, release, Storage } from '../../storage'
 import { loadAddon } from './addon'
-import { makeSchedule, type ScheduleArrays } from './schedule'
+import { DeviceSchedule, GcnWeights } from './derived'
+import { handleOf } from './handle'
+import { makeSchedule } from './schedule'
 import { cudaStatus } from './status'
 
 /** One GPU, driven through the native addon. A storage's buffer is the addon's handle. */
@@ -28,8 +30,9 @@ export class CudaBackend implements Backend {
 
   allocate(dtype: DType, length: number): Storage {
     const handle = this.#addon.allocate(this.#index, length * dtypes[dtype].bytes)
+    const storage = this.#adopt(dtype, length, handle)
     if (poisonNewStorages) this.#addon.fill(handle, 0xff)
-    return this.#adopt(dtype, length, handle)
+    return storage
   }
 
   upload(dtype: DType, elements: RawArray): Storage {
@@ -150,43 +153,37 @@ export class CudaBackend implements Backend {
     return segments.derived.get('schedule', (rowPtr) => new DeviceSchedule(this, makeSchedule(rowPtr)))
   }
 
-  /** The factors of the edges under these degrees, kept with the graph until other degrees come. */
+  /** The factors of the edges under these degrees, kept with the graph. */
   #gcnWeights(graph: DeviceCsr, dstDegrees: Storage, srcDegrees: Storage): Storage {
-    const make = () =>
-      new GcnWeights(this.#makeGcnWeights(graph, dstDegrees, srcDegrees), dstDegrees, srcDegrees)
-    const kept = graph.derived.get('gcn weights', make)
-    if (kept.areOf(dstDegrees, srcDegrees)) return kept.storage
-    graph.derived.forget('gcn weights')
-    return graph.derived.get('gcn weights', make).storage
-  }
-
-  #makeGcnWeights(graph: DeviceCsr, dstDegrees: Storage, srcDegrees: Storage): Storage {
-    const weights = this.allocate('float32', graph.numEdges)
-    const [dst, src] = [this.#asFloat32(dstDegrees), this.#asFloat32(srcDegrees)]
-    try {
-      this.#addon.gcnWeights(
-        handleOf(graph.colIdx),
-        handleOf(dst),
-        handleOf(src),
-        handleOf(weights),
-        graph.numRows,
-        graph.numEdges,
-        graph.numSrc,
-        ...this.#schedule(graph).arguments,
-      )
-    } finally {
-      dst.drop()
-      src.drop()
-    }
-    return weights
+    const kept = graph.derived.get('gcn weights', () => new GcnWeights())
+    return kept.under(dstDegrees, srcDegrees, () =>
+      release((keep) => {
+        const dst = keep(this.#asFloat32(dstDegrees))
+        const src = dstDegrees === srcDegrees ? dst : keep(this.#asFloat32(srcDegrees))
+        const weights = keep(this.allocate('float32', graph.numEdges))
+        this.#addon.gcnWeights(
+          handleOf(graph.colIdx),
+          handleOf(dst),
+          handleOf(src),
+          handleOf(weights),
+          graph.numRows,
+          graph.numEdges,
+          graph.numSrc,
+          ...this.#schedule(graph).arguments,
+        )
+        return weights.retain()
+      }),
+    )
   }
 
   /** The storage in float32, with one ownership for the caller to drop. */
   #asFloat32(storage: Storage): Storage {
     if (storage.dtype === 'float32') return storage.retain()
-    const converted = this.allocate('float32', storage.length)
-    this.cast(storage, converted)
-    return converted
+    return release((keep) => {
+      const converted = keep(this.allocate('float32', storage.length))
+      this.cast(storage, converted)
+      return converted.retain()
+    })
   }
 
   #adopt(dtype: DType, length: number, handle: BufferHandle): Storage {
@@ -195,59 +192,15 @@ export class CudaBackend implements Backend {
   }
 }
 
-/** A graph's schedule in device memory, and the arguments that name it to the addon. */
-class DeviceSchedule {
-  readonly arguments: ScheduleArguments
-  readonly #storages: readonly Storage[]
+let backends: readonly (CudaBackend | null)[] | undefined
 
-  constructor(backend: Backend, { items, hubs, numPieces, numLong }: ScheduleArrays) {
-    const [itemStorage, hubStorage] = [backend.upload('int32', items), backend.upload('int32', hubs)]
-    this.#storages = [itemStorage, hubStorage]
-    const numItems = items.length / 4
-    const numHubs = hubs.length / 4
-    this.arguments = [handleOf(itemStorage), numItems, handleOf(hubStorage), numHubs, numPieces, numLong]
-  }
-
-  drop(): void {
-    for (const storage of this.#storages) storage.drop()
-  }
-}
-
-/** Edge weights, and the degrees that they were computed from; those are not kept alive by it. */
-class GcnWeights {
-  readonly #dstDegrees: WeakRef<Storage>
-  readonly #srcDegrees: WeakRef<Storage>
-
-  constructor(
-    readonly storage: Storage,
-    dstDegrees: Storage,
-    srcDegrees: Storage,
-  ) {
-    this.#dstDegrees = new WeakRef(dstDegrees)
-    this.#srcDegrees = new WeakRef(srcDegrees)
-  }
-
-  areOf(dstDegrees: Storage, srcDegrees: Storage): boolean {
-    return this.#dstDegrees.deref() === dstDegrees && this.#srcDegrees.deref() === srcDegrees
-  }
-
-  drop(): void {
-    this.storage.drop()
-  }
-}
-
-function handleOf(storage: Storage): BufferHandle {
-  return storage.buffer as BufferHandle
-}
-
-let backends: readonly CudaBackend[] | undefined
-
-/** A backend per usable GPU; none when CUDA cannot be used, for the reason that `cudaStatus` gives. */
-export function cudaBackends(): readonly CudaBackend[] {
+/** A backend per GPU by its index, null where `cudaStatus` tells why it cannot be used. */
+export function cudaBackends(): readonly (CudaBackend | null)[] {
   if (backends === undefined) {
-    const status = cudaStatus()
     const { addon } = loadAddon()
-    backends = status.usable && addon ? status.devices.map((_, i) => new CudaBackend(addon, i)) : []
+    backends = cudaStatus().devices.map(({ unusable }, index) =>
+      addon !== null && unusable === null ? new CudaBackend(addon, index) : null,
+    )
   }
   return backends
 }

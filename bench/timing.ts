@@ -1,0 +1,104 @@
+import type { Tensor } from 'warpgraph'
+import * as warpgraph from 'warpgraph'
+
+/** Time per call, in µs: the median over repeats, and the fastest and slowest of them. */
+export interface Timing {
+  readonly medianUs: number
+  readonly minUs: number
+  readonly maxUs: number
+  /** Calls per repeat. */
+  readonly calls: number
+  readonly repeats: number
+}
+
+const repeats = 9
+const repeatMs = 50
+const mostCalls = 2000
+/** Where a single call takes this long, fewer repeats do. */
+const slowMs = 300
+const slowRepeats = 3
+const warmUpMs = 200
+const warmUpCalls = 20
+
+/**
+ * The one way to time: warm up, then take the median, over repeats, of the time per call in a back-to-back loop. The
+ * device is waited for before and after each loop, not within it.
+ *
+ * @param call queues the work and disposes its results
+ * @param wait returns once the device has done all queued work
+ */
+export function time(call: () => void, wait: () => void): Timing {
+  const estimate = warmUp(call, wait)
+  const calls = Math.min(Math.max(Math.round(repeatMs / estimate), 1), mostCalls)
+  const count = estimate > slowMs ? slowRepeats : repeats
+  const perCall = Array.from({ length: count }, () => loopMs(call, wait, calls) / calls).sort((a, b) => a - b)
+  const us = (ms: number) => ms * 1000
+  return {
+    medianUs: us(perCall[count >> 1]!),
+    minUs: us(perCall[0]!),
+    maxUs: us(perCall[count - 1]!),
+    calls,
+    repeats: count,
+  }
+}
+
+/** The time of one call that has work to do only once, in µs. */
+export function timeOnce(call: () => void, wait: () => void): number {
+  return loopMs(call, wait, 1) * 1000
+}
+
+/** Calls until compilers and caches have settled; the time of a call then, in ms. */
+function warmUp(call: () => void, wait: () => void): number {
+  const start = performance.now()
+  let last = loopMs(call, wait, 1)
+  for (let i = 1; i < warmUpCalls && performance.now() - start < warmUpMs; i++) last = loopMs(call, wait, 1)
+  // Single calls include the wait; a short loop tells what a call costs within one.
+  return last < 1 ? loopMs(call, wait, 50) / 50 : last
+}
+
+function loopMs(call: () => void, wait: () => void, calls: number): number {
+  wait()
+  const start = performance.now()
+  for (let i = 0; i < calls; i++) call()
+  wait()
+  return performance.now() - start
+}
+
+type Capture = (
+  fn: (...inputs: Tensor[]) => Tensor,
+  exampleInputs: readonly Tensor[],
+) => ((...inputs: Tensor[]) => unknown) & { dispose(): void }
+
+const opsPerGraph = 20
+
+/**
+ * The time per op when `opsPerGraph` of them are replayed as one captured graph, which leaves out what a call costs on
+ * the host.
+ *
+ * @param op one call; the first of its results is kept, the others are disposed
+ */
+export function timeCaptured(
+  op: (inputs: readonly Tensor[]) => Tensor[],
+  inputs: readonly Tensor[],
+  wait: () => void,
+): Timing {
+  const { capture } = warpgraph as unknown as { capture?: Capture }
+  if (capture === undefined) throw new Error('this version of warpgraph has no capture(): no graph times')
+  const replay = capture((...given) => {
+    let kept: Tensor | undefined
+    for (let i = 0; i < opsPerGraph; i++) {
+      kept?.dispose()
+      const [first, ...others] = op(given) as [Tensor, ...Tensor[]]
+      for (const other of others) other.dispose()
+      kept = first
+    }
+    return kept!
+  }, inputs)
+  try {
+    const { medianUs, minUs, maxUs, ...counts } = time(() => void replay(...inputs), wait)
+    const perOp = { medianUs: medianUs / opsPerGraph, minUs: minUs / opsPerGraph, maxUs: maxUs / opsPerGraph }
+    return { ...perOp, ...counts }
+  } finally {
+    replay.dispose()
+  }
+}
