@@ -36,18 +36,15 @@ export function scope<T>(fn: () => T): T {
   let kept = new Set<unknown>()
   try {
     const result = fn()
-    if (isThenable(result)) {
-      // The caller never gets the promise: its failure must not end the process as one that nobody handles.
-      Promise.resolve(result).catch(() => {})
-      throw argumentError(
-        'ERR_ARG_TYPE',
-        'scope',
-        'fn',
-        'be synchronous',
-        'a function that returns a promise',
-      )
+    const found = reachable(result)
+    const promises = [...found].filter(isThenable)
+    if (promises.length > 0) {
+      // The caller never gets the promises: a failure must not end the process as one that nobody handles.
+      for (const promise of promises) Promise.resolve(promise).catch(() => {})
+      const actual = 'a function that returns a promise'
+      throw argumentError('ERR_ARG_TYPE', 'scope', 'fn', 'be synchronous', actual)
     }
-    kept = reachable(result)
+    kept = found
     return result
   } finally {
     scopes.length = depth - 1
