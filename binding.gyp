@@ -21,11 +21,19 @@
             "defines": [
               "NAPI_VERSION=9",
               "NODE_ADDON_API_CPP_EXCEPTIONS_ALL",
+              # A stopping worker refuses exceptions too; there is nobody left to tell.
+              "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS",
               "WARPGRAPH_ARCHITECTURES=\"<!(node csrc/gyp/toolkit.js architectures)\""
             ],
             "cflags_cc!": ["-fno-exceptions", "-fno-rtti", "-std=gnu++17", "-std=gnu++20"],
             "cflags_cc": ["-fexceptions", "-std=c++17", "-Wall", "-Wextra", "-fvisibility=hidden", "<!@(node csrc/gyp/toolkit.js werror)"],
-            "ldflags": ["-Wl,--exclude-libs,ALL"],
+            # Never unloaded, also when the last worker that loaded it ends: what is known of devices and of their
+            # memory belongs to the process. Nothing is exported but the entry points.
+            "ldflags": [
+              "-Wl,--exclude-libs,ALL",
+              "-Wl,-z,nodelete",
+              "-Wl,--version-script=<(module_root_dir)/csrc/gyp/exports.map"
+            ],
             "libraries": ["<!@(node csrc/gyp/toolkit.js lib)", "-lcudart_static", "-ldl", "-lrt", "-lpthread"],
             "rules": [
               {

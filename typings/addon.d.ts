@@ -68,13 +68,16 @@ export interface Addon {
 
   /** A new buffer with undefined contents. On a shortage the cache is freed and the allocation tried once more. */
   allocate(device: number, bytes: number): BufferHandle
-  /** A new buffer holding a copy of the view's bytes. */
+  /** A new buffer holding a copy of the view's bytes; waits for queued work and for the copy. */
   upload(device: number, elements: ArrayBufferView): BufferHandle
   /** Sets every byte of a buffer. */
   fill(buffer: BufferHandle, byte: number): void
   /** Copies the buffer's first bytes into the view, as many as it holds; waits for the device. */
   download(buffer: BufferHandle, into: ArrayBufferView): void
-  /** The same without waiting: a thread waits for the device and the promise then resolves. */
+  /**
+   * The same without waiting: a thread waits for the device and the promise then resolves. The view's memory must not
+   * be transferred or resized before that.
+   */
   downloadAsync(buffer: BufferHandle, into: ArrayBufferView): Promise<void>
   /** Gives the buffer back to the allocator, once reads in flight have ended. */
   release(buffer: BufferHandle): void

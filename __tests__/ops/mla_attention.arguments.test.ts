@@ -28,8 +28,8 @@ onEachDevice('mlaAttention refuses', (device) => {
       `mlaAttention: options must have only qRope, kRope, scale, causal, got "mask"`,
       withOptions({ mask: true }),
     ],
-    [`mlaAttention: scale must be finite, got NaN`, withOptions({ scale: NaN })],
-    [`mlaAttention: scale must be finite, got Infinity`, withOptions({ scale: Infinity })],
+    [`mlaAttention: scale must be finite in float32, got NaN`, withOptions({ scale: NaN })],
+    [`mlaAttention: scale must be finite in float32, got Infinity`, withOptions({ scale: Infinity })],
   ])
 
   refused('ERR_DTYPE', [

@@ -84,14 +84,16 @@ Schedule Arguments::schedule(size_t index) {
   schedule.numLong = size(index + 5);
   // A launch has a block per few items, and a grid fewer than 2^31 blocks.
   if (schedule.numItems > INT32_MAX) fail(index + 1, "less than 2^31");
-  if (schedule.numPieces > schedule.numItems) fail(index + 4, "at most the number of items");
+  if (schedule.numPieces > schedule.numLong) fail(index + 4, "at most the number of long items");
   if (schedule.numLong > schedule.numItems) fail(index + 5, "at most the number of items");
+  if (schedule.numHubs > schedule.numPieces) fail(index + 3, "at most the number of pieces");
   schedule.items = data<const Item>(index, DType::kInt32, {schedule.numItems, kIntsPerEntry});
   schedule.hubs = data<const Hub>(index + 2, DType::kInt32, {schedule.numHubs, kIntsPerEntry});
   return schedule;
 }
 
-Workspace Arguments::workspace(size_t bytes) {
+Workspace Arguments::workspace(size_t elementBytes, std::initializer_list<int64_t> shape) {
+  const size_t bytes = bytesFor(elementBytes, shape);
   return Workspace(bytes == 0 ? nullptr : environment_.allocate(device(), bytes, op_));
 }
 

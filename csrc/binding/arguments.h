@@ -57,8 +57,8 @@ class Arguments {
   // Six arguments from `index` on: items, numItems, hubs, numHubs, numPieces, numLong.
   Schedule schedule(size_t index);
 
-  // Memory for intermediate results, on the device of the buffers.
-  Workspace workspace(size_t bytes);
+  // Memory for intermediate results of this many elements, on the device of the buffers.
+  Workspace workspace(size_t elementBytes, std::initializer_list<int64_t> shape);
 
   // The device of the buffers, current in this thread.
   DeviceContext& device();

@@ -19,8 +19,8 @@ void csrMax(const Napi::CallbackInfo& info) {
   int32_t* indices =
       arguments.isNull(4) ? nullptr : arguments.data<int32_t>(4, DType::kInt32, {numRows, features});
   const Schedule schedule = arguments.schedule(10);
-  const Workspace workspace =
-      arguments.workspace(csrMaxWorkspaceBytes(schedule, features, indices != nullptr));
+  const size_t partialBytes = sizeof(float) + (indices == nullptr ? 0 : sizeof(int32_t));
+  const Workspace workspace = arguments.workspace(partialBytes, {schedule.numPieces, features});
   arguments.check(launchCsrMax(dtype, colIdx, x, empty, out, indices, numSrc, features, schedule,
                                workspace.data(), arguments.device().stream()));
 }

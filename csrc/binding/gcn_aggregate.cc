@@ -31,7 +31,7 @@ void gcnAggregate(const Napi::CallbackInfo& info) {
   const void* x = arguments.data(2, dtype, {numSrc, features});
   void* out = arguments.data(3, dtype, {numRows, features});
   const Schedule schedule = arguments.schedule(9);
-  const Workspace workspace = arguments.workspace(gcnAggregateWorkspaceBytes(schedule, features));
+  const Workspace workspace = arguments.workspace(sizeof(float), {schedule.numPieces, features});
   arguments.check(launchGcnAggregate(dtype, colIdx, weights, x, out, numSrc, features, schedule,
                                      workspace.data(), arguments.device().stream()));
 }

@@ -40,11 +40,13 @@ Napi::Value upload(const Napi::CallbackInfo& info) {
   const Napi::TypedArray elements = arguments.view(1);
   const size_t bytes = elements.ByteLength();
   std::shared_ptr<DeviceBuffer> buffer = environment.allocate(context, bytes, arguments.op());
-  // From pageable memory the call returns when the bytes are staged: the view is free to change afterwards.
   if (bytes > 0) {
     environment.check(
         cudaMemcpyAsync(buffer->data(), dataOf(elements), bytes, cudaMemcpyHostToDevice, context.stream()),
         context.device(), arguments.op());
+    // CUDA may read pageable memory after the call has returned; the view is free to change and to go away
+    // then.
+    environment.check(cudaStreamSynchronize(context.stream()), context.device(), arguments.op());
   }
   return environment.adopt(std::move(buffer));
 }

@@ -31,7 +31,7 @@ void mlaAttention(const Napi::CallbackInfo& info) {
   tensors.kRope = hasRope ? arguments.data(5, dtype, {sizes.batch, sizes.numKeys, sizes.ropeDim}) : nullptr;
   tensors.out = arguments.data(6, dtype, {sizes.batch, sizes.numQueries, sizes.heads, sizes.valueDim});
 
-  const Workspace workspace = arguments.workspace(mlaAttentionWorkspaceBytes(sizes));
+  const Workspace workspace = arguments.workspace(sizeof(float), {mlaAttentionBlocks(sizes), 2, sizes.rank});
   arguments.check(launchMlaAttention(dtype, tensors, sizes, workspace.data(), arguments.device().stream()));
 }
 

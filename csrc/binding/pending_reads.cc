@@ -15,6 +15,7 @@ struct PendingReads::Read : ReadRequest {
   // itself.
   ~Read() override { into.SuppressDestruct(); }
 
+  PendingReads* owner = nullptr;  // until shutDown()
   Napi::Promise::Deferred deferred;
   std::shared_ptr<DeviceBuffer> buffer;
   Napi::Reference<Napi::TypedArray> into;
@@ -39,30 +40,35 @@ Napi::Promise PendingReads::start(std::shared_ptr<DeviceBuffer> buffer, Napi::Ty
   constexpr const char* op = "data";
   Environment& environment = Environment::of(env_);
   DeviceContext& context = buffer->context();
+  if (readback_ == nullptr) startThread();
+  cudaEvent_t ready;
+  environment.check(cudaEventCreateWithFlags(&ready, cudaEventDisableTiming | cudaEventBlockingSync),
+                    context.device(), op);
+  const cudaError_t error = cudaEventRecord(ready, context.stream());
+  if (error != cudaSuccess) {
+    cudaEventDestroy(ready);
+    throw environment.error(error, context.device(), op);
+  }
   auto read = std::make_unique<Read>(env_, buffer, into);
   const Napi::Promise promise = read->deferred.Promise();
   read->device = context.device();
+  read->ready = ready;
   read->source = buffer->data();
   read->destination = static_cast<char*>(into.ArrayBuffer().Data()) + into.ByteOffset();
   read->bytes = bytes;
-  environment.check(cudaEventCreateWithFlags(&read->ready, cudaEventDisableTiming | cudaEventBlockingSync),
-                    context.device(), op);
-  const cudaError_t error = cudaEventRecord(read->ready, context.stream());
-  if (error != cudaSuccess) {
-    cudaEventDestroy(read->ready);
-    throw environment.error(error, context.device(), op);
-  }
-  if (readback_ == nullptr) startThread();
-  if (inFlight_++ == 0) bridge_.Ref(env_);
+  read->owner = this;
+  if (inFlight_.empty()) bridge_.Ref(env_);
+  inFlight_.insert(read.get());
   readback_->submit(std::move(read));
   return promise;
 }
 
 void PendingReads::finish(Napi::Env env, Napi::Function, PendingReads* reads, Read* pending) {
   const std::unique_ptr<Read> read(pending);
+  if (read->owner != nullptr) read->owner->inFlight_.erase(pending);
   if (env == nullptr) return;  // the environment is ending, and nobody waits any more
   read->into.Reset();
-  if (--reads->inFlight_ == 0) reads->bridge_.Unref(env);
+  if (reads->inFlight_.empty()) reads->bridge_.Unref(env);
   if (read->result == cudaSuccess) {
     read->deferred.Resolve(env.Undefined());
   } else {
@@ -72,9 +78,18 @@ void PendingReads::finish(Napi::Env env, Napi::Function, PendingReads* reads, Re
 
 void PendingReads::shutDown() {
   if (readback_ == nullptr) return;
+  // Nothing is being copied any more once the thread has ended. Reads that it never came to go with it; those
+  // that it reported and nobody finished wait in the bridge, and hold their buffers no longer than the
+  // device's stream lives.
+  readback_->stop();
+  for (Read* read : inFlight_) {
+    read->owner = nullptr;
+    read->buffer.reset();
+  }
+  inFlight_.clear();
   readback_.reset();
-  bridge_.Release();
   refused_.clear();
+  bridge_.Release();
 }
 
 }  // namespace warpgraph

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "runtime/buffer_table.h"
@@ -38,7 +39,7 @@ class PendingReads {
   std::vector<std::unique_ptr<ReadRequest>> refused_;
   Bridge bridge_;
   std::unique_ptr<Readback> readback_;  // made with the first read
-  int64_t inFlight_ = 0;
+  std::set<Read*> inFlight_;            // between start() and finish()
 };
 
 }  // namespace warpgraph

@@ -13,7 +13,7 @@ void segmentSoftmax(const Napi::CallbackInfo& info) {
   const void* scores = arguments.data(0, dtype, {numEdges, heads});
   void* out = arguments.data(1, dtype, {numEdges, heads});
   const Schedule schedule = arguments.schedule(5);
-  const Workspace workspace = arguments.workspace(segmentSoftmaxWorkspaceBytes(schedule, heads));
+  const Workspace workspace = arguments.workspace(kSoftmaxPartialBytes, {schedule.numPieces, heads});
   arguments.check(launchSegmentSoftmax(dtype, scores, out, heads, schedule, workspace.data(),
                                        arguments.device().stream()));
 }

@@ -1,5 +1,8 @@
-// Elementwise conversion between dtypes, by way of float32 except from int32 to int32.
+// Elementwise conversion between dtypes, by way of float32 except to the same dtype.
 #include "cuda/cast.h"
+
+#include <type_traits>
+
 #include "cuda/common.cuh"
 
 namespace warpgraph {
@@ -11,7 +14,11 @@ template <typename In, typename Out>
 __global__ void castKernel(const In* __restrict__ input, Out* __restrict__ out, int64_t length) {
   const int64_t stride = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < length; i += stride) {
-    out[i] = fromFloat<Out>(toFloat(input[i]));
+    if constexpr (std::is_same_v<In, Out>) {
+      out[i] = input[i];
+    } else {
+      out[i] = fromFloat<Out>(toFloat(input[i]));
+    }
   }
 }
 

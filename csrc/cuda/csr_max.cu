@@ -104,11 +104,6 @@ struct Max {
 
 }  // namespace
 
-size_t csrMaxWorkspaceBytes(const Schedule& schedule, int64_t features, bool withIndices) {
-  const auto count = static_cast<size_t>(schedule.numPieces * features);
-  return count * (sizeof(float) + (withIndices ? sizeof(int32_t) : 0));
-}
-
 cudaError_t launchCsrMax(DType dtype, const int32_t* colIdx, const void* x, float empty, void* out,
                          int32_t* indices, int64_t numSrc, int64_t features, const Schedule& schedule,
                          void* workspace, cudaStream_t stream) {

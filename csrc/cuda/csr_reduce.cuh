@@ -44,7 +44,7 @@ struct ReduceArguments {
 template <int kCount, bool kChecked, int kLanes, typename T, int kVec, typename Reduce>
 __device__ void addRows(typename Reduce::template Accumulator<kVec>& sum, const Reduce& reduce, const T* x,
                         uint32_t features, const typename Reduce::Edge& edge, int j, int left,
-                        int firstEdge) {
+                        uint32_t firstEdge) {
   Vector<T, kVec> rows[kCount];
 #pragma unroll
   for (int u = 0; u < kCount; ++u) {
@@ -54,7 +54,7 @@ __device__ void addRows(typename Reduce::template Accumulator<kVec>& sum, const 
 #pragma unroll
   for (int u = 0; u < kCount; ++u) {
     const float weight = reduce.shuffleWeight(edge, j + u, kLanes);
-    if (!kChecked || u < left) reduce.add(sum, rows[u], weight, firstEdge + u);
+    if (!kChecked || u < left) reduce.add(sum, rows[u], weight, static_cast<int>(firstEdge + u));
   }
 }
 
@@ -106,10 +106,11 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
         for (int j = 0; j < kLanes; j += kUnroll) {
           const int at = chunk + j;
           if (at + kUnroll <= shortest) {
-            addRows<kUnroll, false, kLanes, T, kVec>(sum, reduce, x, features, edge, j, 0, item.begin + at);
+            addRows<kUnroll, false, kLanes, T, kVec>(sum, reduce, x, features, edge, j, 0,
+                                                     static_cast<uint32_t>(item.begin) + at);
           } else if (at < longest) {
             addRows<kUnroll, true, kLanes, T, kVec>(sum, reduce, x, features, edge, j, length - at,
-                                                    item.begin + at);
+                                                    static_cast<uint32_t>(item.begin) + at);
           } else {
             break;
           }
@@ -147,7 +148,8 @@ __device__ void reduceNarrowItem(const ReduceArguments<T>& arguments, const Redu
     const T* x = arguments.x + uint64_t{static_cast<uint32_t>(edge.source)} * features;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      reduce.add(sums[v], loadVector<kVec>(x + v * kVec), reduce.weight(edge), item.begin + at);
+      reduce.add(sums[v], loadVector<kVec>(x + v * kVec), reduce.weight(edge),
+                 static_cast<uint32_t>(item.begin) + at);
     }
   }
 #pragma unroll

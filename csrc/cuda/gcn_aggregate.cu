@@ -66,9 +66,10 @@ struct WeightedSum {
   }
 };
 
-// 1/√degree; a degree of 0 is a factor of 0, a negative one NaN.
-__device__ float inverseRoot(float degree) {
-  return degree == 0.0f ? 0.0f : 1.0f / sqrtf(degree);
+// 1/√degree; a degree of 0 is a factor of 0, a negative one NaN. In double precision, since it is computed
+// once and a product of two must not overflow before it is rounded.
+__device__ double inverseRoot(double degree) {
+  return degree == 0.0 ? 0.0 : 1.0 / sqrt(degree);
 }
 
 // 8 lanes per item, sharing its edges.
@@ -80,9 +81,9 @@ __global__ void __launch_bounds__(kReduceThreads)
   const int64_t index = (int64_t{blockIdx.x} * kReduceThreads + threadIdx.x) / kWeightLanes;
   if (index >= schedule.numItems) return;
   const Item item = schedule.items[index];
-  const float dstFactor = inverseRoot(dstDegrees[item.row]);
+  const double dstFactor = inverseRoot(dstDegrees[item.row]);
   for (int64_t e = int64_t{item.begin} + threadIdx.x % kWeightLanes; e < item.end; e += kWeightLanes) {
-    weights[e] = dstFactor * inverseRoot(srcDegrees[colIdx[e]]);
+    weights[e] = static_cast<float>(dstFactor * inverseRoot(srcDegrees[colIdx[e]]));
   }
 }
 
@@ -95,10 +96,6 @@ cudaError_t launchGcnWeights(const int32_t* colIdx, const float* dstDegrees, con
   const auto blocks = static_cast<unsigned>((schedule.numItems + kWorkers - 1) / kWorkers);
   gcnWeightsKernel<<<blocks, kReduceThreads, 0, stream>>>(colIdx, dstDegrees, srcDegrees, weights, schedule);
   return cudaGetLastError();
-}
-
-size_t gcnAggregateWorkspaceBytes(const Schedule& schedule, int64_t features) {
-  return static_cast<size_t>(schedule.numPieces * features) * sizeof(float);
 }
 
 cudaError_t launchGcnAggregate(DType dtype, const int32_t* colIdx, const float* weights, const void* x,

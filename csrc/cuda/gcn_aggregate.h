@@ -15,11 +15,8 @@ namespace warpgraph {
 cudaError_t launchGcnWeights(const int32_t* colIdx, const float* dstDegrees, const float* srcDegrees,
                              float* weights, const Schedule& schedule, cudaStream_t stream);
 
-// Bytes of device memory that launchGcnAggregate writes partial sums to.
-size_t gcnAggregateWorkspaceBytes(const Schedule& schedule, int64_t features);
-
 // out[i] = Σ weights[e]·x[colIdx[e]] over row i's edges. x (numSrc, features) and out (N, features) in dtype;
-// features < 2^32.
+// features < 2^32. workspace holds (numPieces, features) float32.
 cudaError_t launchGcnAggregate(DType dtype, const int32_t* colIdx, const float* weights, const void* x,
                                void* out, int64_t numSrc, int64_t features, const Schedule& schedule,
                                void* workspace, cudaStream_t stream);

@@ -84,36 +84,32 @@ __global__ void __launch_bounds__(kThreads)
       __syncthreads();
     }
 
-    const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
     for (int64_t d = threadIdx.x; d < sizes.valueDim; d += kThreads) {
       float value = 0.0f;
       for (int64_t r = 0; r < rank; ++r) {
         value += mean[r] * toFloat(wUpV[(r * sizes.heads + head) * sizes.valueDim + d]);
       }
-      out[item * sizes.valueDim + d] = fromFloat<T>(value * factor);
+      out[item * sizes.valueDim + d] = fromFloat<T>(sum == 0.0f ? 0.0f : value / sum);
     }
     __syncthreads();
   }
 }
 
-int64_t blocks(const MlaSizes& sizes) {
-  return std::min(sizes.batch * sizes.numQueries * sizes.heads, kMostMlaBlocks);
-}
-
 }  // namespace
 
-size_t mlaAttentionWorkspaceBytes(const MlaSizes& sizes) {
+int64_t mlaAttentionBlocks(const MlaSizes& sizes) {
   if (sizes.valueDim == 0) return 0;
-  return static_cast<size_t>(blocks(sizes) * 2 * sizes.rank) * sizeof(float);
+  return std::min(sizes.batch * sizes.numQueries * sizes.heads, kMostMlaBlocks);
 }
 
 cudaError_t launchMlaAttention(DType dtype, const MlaTensors& tensors, const MlaSizes& sizes, void* workspace,
                                cudaStream_t stream) {
-  if (sizes.valueDim == 0 || blocks(sizes) == 0) return cudaSuccess;
+  const int64_t blocks = mlaAttentionBlocks(sizes);
+  if (blocks == 0) return cudaSuccess;
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
     const auto input = [](const void* pointer) { return static_cast<const T*>(pointer); };
-    mlaAttentionKernel<<<static_cast<unsigned>(blocks(sizes)), kThreads, 0, stream>>>(
+    mlaAttentionKernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
         input(tensors.q), input(tensors.kvLatent), input(tensors.wUpK), input(tensors.wUpV),
         input(tensors.qRope), input(tensors.kRope), static_cast<T*>(tensors.out), sizes,
         static_cast<float*>(workspace));

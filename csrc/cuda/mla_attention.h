@@ -23,8 +23,8 @@ struct MlaTensors {
   void* out;
 };
 
-// Bytes of device memory that launchMlaAttention writes intermediate results to.
-size_t mlaAttentionWorkspaceBytes(const MlaSizes& sizes);
+// Blocks of a launch. The workspace holds (blocks, 2, rank) float32.
+int64_t mlaAttentionBlocks(const MlaSizes& sizes);
 
 // softmax(scale·(q·k + qRope·kRope))·v with k = latent·wUpK, v = latent·wUpV; query t sees key s when not
 // causal or s ≤ t + numKeys − numQueries, and a query that sees no key gives zeros.

@@ -25,6 +25,7 @@ constexpr int kSteps = 4;
 struct Stats {
   float max, sum;
 };
+static_assert(sizeof(Stats) == kSoftmaxPartialBytes, "what the workspace is made for");
 
 // e^x in two instructions: its relative error, some 2^-22 plus |x|·2^-24, is far below what a weight e^x / Σ
 // shows.
@@ -231,10 +232,6 @@ cudaError_t launch(SoftmaxArguments<T> arguments, cudaStream_t stream) {
 }
 
 }  // namespace
-
-size_t segmentSoftmaxWorkspaceBytes(const Schedule& schedule, int64_t heads) {
-  return static_cast<size_t>(schedule.numPieces * heads) * sizeof(Stats);
-}
 
 cudaError_t launchSegmentSoftmax(DType dtype, const void* scores, void* out, int64_t heads,
                                  const Schedule& schedule, void* workspace, cudaStream_t stream) {

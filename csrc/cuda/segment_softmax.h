@@ -10,8 +10,8 @@
 
 namespace warpgraph {
 
-// Bytes of device memory that launchSegmentSoftmax writes the maxima and sums of pieces to.
-size_t segmentSoftmaxWorkspaceBytes(const Schedule& schedule, int64_t heads);
+// A piece's maximum and sum, of one head. The workspace holds (numPieces, heads) of them.
+constexpr size_t kSoftmaxPartialBytes = 2 * sizeof(float);
 
 // Softmax over each row's edges, per head. scores and out (E, heads) in dtype.
 cudaError_t launchSegmentSoftmax(DType dtype, const void* scores, void* out, int64_t heads,

@@ -51,7 +51,9 @@ function makeStubs() {
       ([version, list]) => `${version} { global: ${list.join('; ')}; };\n`,
     )
     writeFileSync(map, nodes.join(''))
-    execFileSync(process.env.CC ?? 'cc', [
+    const [compiler, ...wrapped] = words(process.env.CC ?? 'cc')
+    execFileSync(compiler, [
+      ...wrapped,
       '-shared',
       '-nostdlib',
       '-fno-builtin',

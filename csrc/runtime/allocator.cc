@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 
 namespace warpgraph {
 namespace {
@@ -61,8 +62,12 @@ void Allocator::free(void* block, size_t bytes, cudaStream_t stream) {
   figures_.bytes -= static_cast<int64_t>(bytes);
   if (block == nullptr) return;
   const size_t size = classOf(bytes);
-  cache_[stream][size].push_back(block);
-  figures_.cachedBytes += static_cast<int64_t>(size);
+  try {
+    cache_[stream][size].push_back(block);
+    figures_.cachedBytes += static_cast<int64_t>(size);
+  } catch (const std::bad_alloc&) {
+    cudaFree(block);  // no room to remember it; this waits for the device
+  }
 }
 
 cudaError_t Allocator::freeBlocks(Blocks& blocks) {

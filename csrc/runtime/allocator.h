@@ -32,7 +32,7 @@ class Allocator {
   // once more. The device must be current. Zero bytes give a null block.
   cudaError_t allocate(size_t bytes, cudaStream_t stream, void** block);
 
-  // Takes the block back; work already queued on `stream` may still use it. Never calls CUDA.
+  // Takes the block back; work already queued on `stream` may still use it.
   void free(void* block, size_t bytes, cudaStream_t stream);
 
   // Gives all cached blocks back to the driver, waiting for the device.

@@ -22,9 +22,12 @@ bool endsContext(cudaError_t error) {
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorContextIsDestroyed:
+    case cudaErrorExternalDevice:
+    case cudaErrorMpsClientTerminated:
       return true;
     default:
-      return false;
+      // Not in the headers of every CUDA 12: cudaErrorContained, cudaErrorTensorMemoryLeak.
+      return static_cast<int>(error) == 226 || static_cast<int>(error) == 721;
   }
 }
 

@@ -9,13 +9,16 @@ Readback::Readback(std::function<void(std::unique_ptr<ReadRequest>)> report) : r
   thread_ = std::thread([this] { run(); });
 }
 
-Readback::~Readback() {
+void Readback::stop() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
   sem_post(&posted_);
   thread_.join();
+}
+
+Readback::~Readback() {
   sem_destroy(&posted_);
   for (const auto& request : queue_) cudaEventDestroy(request->ready);
 }

@@ -31,8 +31,11 @@ class Readback {
  public:
   // `report` is called on the waiting thread.
   explicit Readback(std::function<void(std::unique_ptr<ReadRequest>)> report);
-  // Finishes the copy under way, drops the others unreported and joins the thread.
+  // Drops what was not copied, unreported. stop() was called.
   ~Readback();
+
+  // Finishes the copy under way and joins the thread. Nothing is submitted afterwards.
+  void stop();
 
   void submit(std::unique_ptr<ReadRequest> request);
 

@@ -26,7 +26,7 @@ export interface CsrMaxResult<D extends FloatDType> {
  * @param graph from `csr()`
  * @param x (S, F) features of the source nodes
  * @returns (N, F) in x's dtype; with `withIndices`, `{ values, indices }`. NaN wins over every number (as
- * `torch.amax`), infinities are kept.
+ * `torch.amax`), infinities are kept; of equal zeros either sign may come out.
  * @throws TypeError (`ERR_ARG_TYPE`, `ERR_DTYPE`, `ERR_DISPOSED`), RangeError (`ERR_SHAPE`, `ERR_ARG_VALUE`)
  */
 export function csrMax<D extends FloatDType>(

@@ -98,8 +98,8 @@ export function mlaAttention<D extends FloatDType>(
 function checkScale(op: string, scale: unknown, dimensions: number): number {
   if (scale === undefined) return dimensions === 0 ? 1 : 1 / Math.sqrt(dimensions)
   const number = checkNumber(op, 'scale', scale)
-  if (!Number.isFinite(number)) {
-    throw argumentError('ERR_ARG_VALUE', op, 'scale', 'be finite', String(number))
+  if (!Number.isFinite(Math.fround(number))) {
+    throw argumentError('ERR_ARG_VALUE', op, 'scale', 'be finite in float32', String(number))
   }
   return number
 }
