@@ -45,7 +45,8 @@ onEachDevice('onnxruntime#24579: exit', (device) => {
   test('a worker terminated in the middle of its reads: the main thread computes on', () => {
     const { stdout, ...ended } = runProgram('terminate', [device])
     expect(ended).toEqual({ code: 0, signal: null, stderr: '' })
-    expect(JSON.parse(stdout)).toEqual(opResults)
+    // What the worker held on the device went with it.
+    expect(JSON.parse(stdout)).toEqual({ left: 0, values: opResults })
   })
 })
 
