@@ -26,6 +26,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   add("memory", memory);
   add("emptyCache", emptyCache);
 
+  add("measureLaunch", measureLaunch);
+  add("measureCopy", measureCopy);
+
   add("cast", cast);
   add("segmentSoftmax", segmentSoftmax);
   add("gcnWeights", gcnWeights);

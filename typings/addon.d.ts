@@ -87,6 +87,11 @@ export interface Addon {
   /** Waits for all queued work. */
   synchronize(device: number): void
 
+  /** Microseconds per launch of an empty kernel, from a loop of `count`. */
+  measureLaunch(device: number, count: number): number
+  /** Bytes read and written per second by copies of `bytes` within the device, `count` of them. */
+  measureCopy(device: number, bytes: number, count: number): number
+
   /** out[i] = input[i] in another dtype, for `length` elements. */
   cast(
     input: BufferHandle,

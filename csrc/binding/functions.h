@@ -21,6 +21,10 @@ void release(const Napi::CallbackInfo& info);
 Napi::Value memory(const Napi::CallbackInfo& info);
 void emptyCache(const Napi::CallbackInfo& info);
 
+// measure.cc
+Napi::Value measureLaunch(const Napi::CallbackInfo& info);
+Napi::Value measureCopy(const Napi::CallbackInfo& info);
+
 // One file per op.
 void cast(const Napi::CallbackInfo& info);
 void segmentSoftmax(const Napi::CallbackInfo& info);

@@ -148,6 +148,7 @@ __device__ void reduceNarrowItem(const ReduceArguments<T>& arguments, const Redu
     const T* x = arguments.x + uint64_t{static_cast<uint32_t>(edge.source)} * features;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
+      if (v * kVec >= features) break;
       reduce.add(sums[v], loadVector<kVec>(x + v * kVec), reduce.weight(edge),
                  static_cast<uint32_t>(item.begin) + at);
     }
@@ -155,7 +156,7 @@ __device__ void reduceNarrowItem(const ReduceArguments<T>& arguments, const Redu
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
     for (int offset = kLanes / 2; offset > 0; offset /= 2) reduce.combineLanes(sums[v], mask, offset);
-    if (lane != v) continue;
+    if (lane != v || v * kVec >= features) continue;
     if (item.isPiece()) {
       const int64_t to = itemIndex * features + v * kVec;
       reduce.writePartial(sums[v], arguments.partialValues, arguments.partialEdges, to);

@@ -46,7 +46,7 @@ cudaError_t launchReduceVectors(const ReduceArguments<T>& arguments, int64_t num
   const int64_t vectors = arguments.features / kVec;
   if (vectors == 1) return launchReduceNarrow<T, kVec, 1>(arguments, reduce, stream);
   if (vectors == 2) return launchReduceNarrow<T, kVec, 2>(arguments, reduce, stream);
-  if (vectors <= 4) return launchReduceWith<T, kVec, 4>(arguments, reduce, stream);
+  if (vectors <= 4) return launchReduceNarrow<T, kVec, 4>(arguments, reduce, stream);
   if (vectors <= 8) return launchReduceWith<T, kVec, 8>(arguments, reduce, stream);
   if constexpr (kVec * sizeof(T) == 16) {
     const auto stays = [&](int64_t lanes) { return numSrc * lanes * 16 <= residentBytes(); };

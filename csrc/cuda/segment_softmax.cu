@@ -18,6 +18,7 @@ namespace warpgraph {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kBlocks = 4;  // per multiprocessor
 constexpr int kShortLanes = 8;
 constexpr int kSteps = 4;
 
@@ -85,16 +86,17 @@ __device__ void softmaxItem(const SoftmaxArguments<T>& arguments, int64_t index)
   const auto maxOf = [](float a, float b) { return fmaxf(a, b); };
   const auto sumOf = [](float a, float b) { return a + b; };
 
+  const int length = item.length();
+  const int64_t stride = slots * heads;  // from one of a lane's edges to its next
+
   for (int64_t tile = int64_t{blockIdx.y} * perEdge * kVec; tile < heads;
        tile += int64_t{gridDim.y} * perEdge * kVec) {
     const int64_t head = tile + lane % perEdge * kVec;
     const bool active = slot < slots && head < heads;
-    const T* scores = arguments.scores + head;
-    T* out = arguments.out + head;
-    const int64_t end = item.end;
-    const int64_t first = active ? int64_t{item.begin} + slot : end;
-    const int64_t rest =
-        first + kSteps * slots;  // the first of this lane's edges that registers have no room for
+    const int64_t first = (int64_t{item.begin} + slot) * heads + head;
+    const T* scores = arguments.scores + first;
+    T* out = arguments.out + first;
+    const int mine = active ? (length - slot + slots - 1) / slots : 0;  // this lane's edges
     float max[kVec];
     float sum[kVec];
     float values[kVec];
@@ -105,19 +107,18 @@ __device__ void softmaxItem(const SoftmaxArguments<T>& arguments, int64_t index)
     Vector<T, kVec> read[kSteps];
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      const int64_t e = first + step * slots;
-      if (e < end) read[step] = loadVectorOnce<kVec>(scores + e * heads);
+      if (step < mine) read[step] = loadVectorOnce<kVec>(scores + step * stride);
     }
     float kept[kSteps][kVec];
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      if (first + step * slots >= end) break;
+      if (step >= mine) break;
       widen(read[step], kept[step]);
       for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], kept[step][k]);
     }
 #pragma unroll 4
-    for (int64_t e = rest; e < end; e += slots) {
-      widen(loadVector<kVec>(scores + e * heads), values);
+    for (int step = kSteps; step < mine; ++step) {
+      widen(loadVector<kVec>(scores + step * stride), values);
       for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], values[k]);
     }
     for (int k = 0; k < kVec; ++k) max[k] = overSlots<kLanes>(max[k], lane, perEdge, slots, mask, maxOf);
@@ -126,13 +127,13 @@ __device__ void softmaxItem(const SoftmaxArguments<T>& arguments, int64_t index)
 
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      if (first + step * slots >= end) break;
+      if (step >= mine) break;
       for (int k = 0; k < kVec; ++k) kept[step][k] = exponential(kept[step][k] - base[k]);
       for (int k = 0; k < kVec; ++k) sum[k] += kept[step][k];
     }
 #pragma unroll 4
-    for (int64_t e = rest; e < end; e += slots) {
-      widen(loadVector<kVec>(scores + e * heads), values);
+    for (int step = kSteps; step < mine; ++step) {
+      widen(loadVector<kVec>(scores + step * stride), values);
       for (int k = 0; k < kVec; ++k) sum[k] += exponential(values[k] - base[k]);
     }
     for (int k = 0; k < kVec; ++k) sum[k] = overSlots<kLanes>(sum[k], lane, perEdge, slots, mask, sumOf);
@@ -148,22 +149,22 @@ __device__ void softmaxItem(const SoftmaxArguments<T>& arguments, int64_t index)
     for (int k = 0; k < kVec; ++k) factor[k] = sum[k] == 0.0f ? 0.0f : 1.0f / sum[k];
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      const int64_t e = first + step * slots;
-      if (e >= end) break;
+      if (step >= mine) break;
       for (int k = 0; k < kVec; ++k) kept[step][k] *= factor[k];
-      storeVectorOnce(out + e * heads, kept[step]);
+      storeVectorOnce(out + step * stride, kept[step]);
     }
 #pragma unroll 4
-    for (int64_t e = rest; e < end; e += slots) {
-      widen(loadVector<kVec>(scores + e * heads), values);
+    for (int step = kSteps; step < mine; ++step) {
+      widen(loadVector<kVec>(scores + step * stride), values);
       for (int k = 0; k < kVec; ++k) values[k] = exponential(values[k] - base[k]) * factor[k];
-      storeVectorOnce(out + e * heads, values);
+      storeVectorOnce(out + step * stride, values);
     }
   }
 }
 
 template <typename T, int kVec>
-__global__ void __launch_bounds__(kThreads) segmentSoftmaxKernel(const SoftmaxArguments<T> arguments) {
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    segmentSoftmaxKernel(const SoftmaxArguments<T> arguments) {
   const int64_t thread = threadIdx.x;
   if (blockIdx.x < arguments.longBlocks) {
     const int64_t index = (int64_t{blockIdx.x} * kThreads + thread) / kWarpSize;
