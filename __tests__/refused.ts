@@ -5,6 +5,7 @@ const classes: Readonly<Record<ArgumentErrorCode, 'TypeError' | 'RangeError'>> =
   ERR_DTYPE: 'TypeError',
   ERR_DEVICE_MISMATCH: 'TypeError',
   ERR_DISPOSED: 'TypeError',
+  ERR_CAPTURE: 'TypeError',
   ERR_ARG_VALUE: 'RangeError',
   ERR_SHAPE: 'RangeError',
 }

@@ -26,6 +26,13 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   add("memory", memory);
   add("emptyCache", emptyCache);
 
+  add("beginCapture", beginCapture);
+  add("abortCapture", abortCapture);
+  add("endCapture", endCapture);
+  add("replay", replay);
+  add("releaseGraph", releaseGraph);
+  add("copy", copy);
+
   add("measureLaunch", measureLaunch);
   add("measureCopy", measureCopy);
 

@@ -5,6 +5,7 @@ const typeErrors: ReadonlySet<ArgumentErrorCode> = new Set([
   'ERR_DTYPE',
   'ERR_DEVICE_MISMATCH',
   'ERR_DISPOSED',
+  'ERR_CAPTURE',
 ])
 
 /**

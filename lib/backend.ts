@@ -72,6 +72,11 @@ export interface MlaSizes {
   readonly causal: boolean
 }
 
+/** Work that was recorded and can be queued again. */
+export interface Recorded extends Droppable {
+  replay(): void
+}
+
 /**
  * What a device must be able to do: hold memory, copy it, and compute each op on it.
  *
@@ -91,6 +96,13 @@ export interface Backend {
   download(storage: Storage): RawArray
   /** The same without blocking the event loop. The storage may be dropped meanwhile. */
   downloadAsync(storage: Storage): Promise<RawArray>
+  /** Copies all elements of a storage into another of the same dtype and length. */
+  copy(from: Storage, to: Storage): void
+  /**
+   * Records the work that `body` queues, without executing it; `body` neither waits for the device nor moves data
+   * between it and the host. Null where nothing can be recorded: then `body` was executed.
+   */
+  record(body: () => void): Recorded | null
   memory(): DeviceMemory
   /** Gives memory kept for reuse back to the device. */
   emptyCache(): void

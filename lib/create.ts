@@ -2,6 +2,7 @@ import { argumentError, checkOptions, describe, formatShape } from './argument'
 import { backendFor, type DeviceChoice } from './device'
 import type { DType } from './dtype'
 import { checkDType, inferDType, type NumericArray, toRaw, typedArrayName } from './elements'
+import { refuseInCapture } from './recording'
 import { type RankOf, resolveShape, Tensor } from './tensor'
 
 /** Arrays of numbers nested to some depth, all rows of one level equally long. */
@@ -46,8 +47,9 @@ export function tensor<
   D extends DType = InferredDType<T>,
   // biome-ignore lint/suspicious/noExplicitAny: without a shape the rank is unknown
   const S extends readonly number[] = any,
->(data: T, options: TensorOptions<D, S> = {}): Tensor<D, RankOf<S>> {
+>(data: T, options: TensorOptions<D, S> = {}): Tensor<NoInfer<D>, RankOf<S>> {
   const op = 'tensor'
+  refuseInCapture(op, 'data', 'become a tensor outside of capture()')
   checkOptions(op, options, ['shape', 'dtype', 'device'])
   const { flat, shape } = flatten(op, data)
   const dtype = checkDType(op, options.dtype ?? inferDType(op, flat))
@@ -72,8 +74,9 @@ export interface StridedArray<T> {
 export function fromNdarray<T extends NumericArray | number[], D extends DType = InferredDType<T>>(
   view: StridedArray<T>,
   options: { readonly dtype?: D; readonly device?: DeviceChoice } = {},
-): Tensor<D> {
+): Tensor<NoInfer<D>> {
   const op = 'fromNdarray'
+  refuseInCapture(op, 'view', 'become a tensor outside of capture()')
   checkOptions(op, options, ['dtype', 'device'])
   const { data, shape, stride, offset } = checkNdarray(op, view)
   const dtype = checkDType(op, options.dtype ?? inferDType(op, data))

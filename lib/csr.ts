@@ -3,6 +3,7 @@ import { inspect } from 'node:util'
 import { argumentError, checkOptions, describe, formatShape } from './argument'
 import type { Backend, DerivedData, DeviceCsr, DeviceSegments, Droppable } from './backend'
 import { int32FromBigInts, int32FromNumbers, typedArrayName } from './elements'
+import { isRecording, refuseInCapture } from './recording'
 import { release, type Storage } from './storage'
 
 /** Arrays that row pointers and column indices are given in. 64-bit integers are narrowed with a range check. */
@@ -70,6 +71,7 @@ export class Segments {
   protected copyOn(backend: Backend): DeviceCopy {
     let copy = this.copies.get(backend)
     if (copy === undefined) {
+      if (isRecording()) refuseInCapture('capture', 'graph', 'be made outside of capture()')
       copy = this.makeCopy(backend)
       this.copies.set(backend, copy)
     }

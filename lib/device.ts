@@ -4,6 +4,7 @@ import { cpuBackend } from './backends/cpu'
 import { cudaBackends } from './backends/cuda'
 import { cudaStatus } from './backends/cuda/status'
 import { DeviceError } from './errors'
+import { refuseInCapture } from './recording'
 
 /** A device as one is asked for: `'cuda'` is the first GPU. */
 export type DeviceChoice = DeviceName | 'cuda'
@@ -51,11 +52,13 @@ export function memory(name?: DeviceChoice): DeviceMemory {
 
 /** Gives the memory that the allocator keeps for reuse back to the device. */
 export function emptyCache(name?: DeviceChoice): void {
+  refuseInCapture('emptyCache', 'the cache', 'be freed outside of capture()')
   backendFor('emptyCache', name).emptyCache()
 }
 
 /** Waits until the device has done all work handed to it. Only timing needs this: reading a tensor waits by itself. */
 export function synchronize(name?: DeviceChoice): void {
+  refuseInCapture('synchronize', 'the device', 'be waited for outside of capture()')
   backendFor('synchronize', name).synchronize()
 }
 

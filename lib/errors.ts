@@ -6,7 +6,8 @@
  * - `ERR_DTYPE`: a tensor of the wrong dtype (`TypeError`);
  * - `ERR_SHAPE`: a tensor or array of the wrong shape or length (`RangeError`);
  * - `ERR_DEVICE_MISMATCH`: tensors of one call on different devices (`TypeError`);
- * - `ERR_DISPOSED`: a tensor or graph used after `dispose()` (`TypeError`).
+ * - `ERR_DISPOSED`: a tensor or graph used after `dispose()` (`TypeError`);
+ * - `ERR_CAPTURE`: what cannot be captured was called inside `capture()` (`TypeError`).
  */
 export type ArgumentErrorCode =
   | 'ERR_ARG_TYPE'
@@ -15,6 +16,7 @@ export type ArgumentErrorCode =
   | 'ERR_SHAPE'
   | 'ERR_DEVICE_MISMATCH'
   | 'ERR_DISPOSED'
+  | 'ERR_CAPTURE'
 
 /** An argument error as thrown by every public function: a `TypeError` or `RangeError` with a `code`. */
 export type ArgumentError = (TypeError | RangeError) & { readonly code: ArgumentErrorCode }

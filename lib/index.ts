@@ -1,4 +1,5 @@
 export type { DeviceMemory, DeviceName } from './backend'
+export { type Captured, type CapturedResult, capture } from './capture'
 export {
   fromNdarray,
   type InferredDType,

@@ -7,6 +7,16 @@ interface Disposable {
 /** The innermost scope is the last one. */
 const scopes: Set<Disposable>[] = []
 
+/** Runs `body` outside of all scopes: what it makes belongs to somebody who disposes it. */
+export function untracked<T>(body: () => T): T {
+  scopes.push(new Set())
+  try {
+    return body()
+  } finally {
+    scopes.pop()
+  }
+}
+
 /** Every new tensor reports here. */
 export function trackInScope(tensor: Disposable): void {
   scopes.at(-1)?.add(tensor)

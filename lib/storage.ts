@@ -8,6 +8,9 @@ import type { DType } from './dtype'
 export class Storage<B = unknown> {
   #owners = 1
 
+  /** Its elements change from call to call, as an input of a captured function's do: nothing derived may be kept. */
+  isRewritten = false
+
   /**
    * @param buffer what the backend reads and writes: a typed array on the CPU, the addon's handle on the GPU
    * @param release gives the memory back; it must not refer to this storage, or the collector could never see it die

@@ -6,6 +6,7 @@ import type { Backend, DeviceName } from './backend'
 import { type DeviceChoice, namedBackend } from './device'
 import { type DataOf, type DType, type RawArray, widen } from './dtype'
 import { checkDType } from './elements'
+import { refuseInCapture } from './recording'
 import { trackInScope } from './scope'
 import type { Storage } from './storage'
 
@@ -77,12 +78,14 @@ export class Tensor<D extends DType = DType, R extends number = any> {
   /** A copy of the elements, once the device has computed them. The event loop goes on meanwhile. */
   async data(): Promise<DataOf<D>> {
     const storage = this.#alive('data')
+    refuseInCapture('data', 'tensor', 'be read outside of capture()')
     return values(storage, await storage.backend.downloadAsync(storage)) as DataOf<D>
   }
 
   /** The same, waiting for the device here and now. */
   dataSync(): DataOf<D> {
     const storage = this.#alive('dataSync')
+    refuseInCapture('dataSync', 'tensor', 'be read outside of capture()')
     return values(storage, storage.backend.download(storage)) as DataOf<D>
   }
 
@@ -121,6 +124,7 @@ export class Tensor<D extends DType = DType, R extends number = any> {
     const storage = this.#alive('to')
     const backend = namedBackend('to', device)
     if (backend === storage.backend) return new Tensor(storage.retain(), this.shape)
+    refuseInCapture('to', 'tensor', 'be moved outside of capture()')
     return new Tensor(backend.upload(storage.dtype, storage.backend.download(storage)), this.shape)
   }
 

@@ -28,6 +28,9 @@ export type ScheduleArguments = [
   numLong: number,
 ]
 
+/** Names a captured graph. */
+export type GraphHandle = number
+
 export interface DriverStatus {
   /** The CUDA version that the driver supports, 1000·major + 10·minor; 0 when there is no driver. */
   readonly driverVersion: number
@@ -86,6 +89,22 @@ export interface Addon {
   emptyCache(device: number): void
   /** Waits for all queued work. */
   synchronize(device: number): void
+
+  /**
+   * Records what is queued on the device from here on, without executing it. Until the capture ends nothing may wait
+   * for the device: no upload, no download, no synchronize.
+   */
+  beginCapture(device: number): void
+  /** Ends the capture under way, if there is one, and forgets it. */
+  abortCapture(): void
+  /** Ends the capture. The graph holds every buffer that was used in it until it is released. */
+  endCapture(): GraphHandle
+  /** Queues the recorded work once more, on the same buffers. */
+  replay(graph: GraphHandle): void
+  /** Waits for the graph's launches and gives it and its buffers back. */
+  releaseGraph(graph: GraphHandle): void
+  /** Copies bytes from one buffer's start to another's, on one device. */
+  copy(from: BufferHandle, to: BufferHandle, bytes: number): void
 
   /** Microseconds per launch of an empty kernel, from a loop of `count`. */
   measureLaunch(device: number, count: number): number

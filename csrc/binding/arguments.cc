@@ -31,9 +31,9 @@ int64_t Arguments::features(size_t index) const {
   return features;
 }
 
-float Arguments::number(size_t index) const {
+double Arguments::number(size_t index) const {
   if (!info_[index].IsNumber()) fail(index, "a number");
-  return info_[index].As<Napi::Number>().FloatValue();
+  return info_[index].As<Napi::Number>().DoubleValue();
 }
 
 bool Arguments::boolean(size_t index) const {
@@ -65,11 +65,13 @@ const std::shared_ptr<DeviceBuffer>& Arguments::buffer(size_t index) const {
   return *found;
 }
 
-void* Arguments::checkedData(size_t index, size_t elementBytes, std::initializer_list<int64_t> shape) {
-  const DeviceBuffer& found = *buffer(index);
+void* Arguments::data(size_t index, size_t elementBytes, std::initializer_list<int64_t> shape) {
+  const std::shared_ptr<DeviceBuffer>& shared = buffer(index);
+  const DeviceBuffer& found = *shared;
   if (device_ == nullptr) device_ = &environment_.device(found.context().device(), op_);
   if (&found.context() != device_) fail(index, "on the device of the other buffers");
   if (found.bytes() < bytesFor(elementBytes, shape)) fail(index, "large enough for the sizes given");
+  environment_.use(shared);
   return found.data();
 }
 

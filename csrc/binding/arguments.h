@@ -37,7 +37,7 @@ class Arguments {
   int64_t size(size_t index) const;
   // A number of features: at most 2^32 − 1, which kernels multiply by in one instruction.
   int64_t features(size_t index) const;
-  float number(size_t index) const;
+  double number(size_t index) const;
   bool boolean(size_t index) const;
   DType dtype(size_t index) const;
   Napi::TypedArray view(size_t index) const;
@@ -51,7 +51,7 @@ class Arguments {
   // The data of a live buffer of at least this many elements, on the device of the call's first such buffer.
   template <typename T = void>
   T* data(size_t index, DType dtype, std::initializer_list<int64_t> shape) {
-    return static_cast<T*>(checkedData(index, bytesOf(dtype), shape));
+    return static_cast<T*>(data(index, bytesOf(dtype), shape));
   }
 
   // Six arguments from `index` on: items, numItems, hubs, numHubs, numPieces, numLong.
@@ -59,6 +59,9 @@ class Arguments {
 
   // Memory for intermediate results of this many elements, on the device of the buffers.
   Workspace workspace(size_t elementBytes, std::initializer_list<int64_t> shape);
+
+  // The same for elements of so many bytes.
+  void* data(size_t index, size_t elementBytes, std::initializer_list<int64_t> shape);
 
   // The device of the buffers, current in this thread.
   DeviceContext& device();
@@ -69,8 +72,6 @@ class Arguments {
   [[noreturn]] void fail(size_t index, const char* expected) const;
 
  private:
-  void* checkedData(size_t index, size_t elementBytes, std::initializer_list<int64_t> shape);
-
   const Napi::CallbackInfo& info_;
   const char* const op_;
   Environment& environment_;

@@ -7,7 +7,7 @@ namespace warpgraph {
 
 void csrMax(const Napi::CallbackInfo& info) {
   Arguments arguments(info, "csrMax", 16);
-  const float empty = arguments.number(2);
+  const auto empty = static_cast<float>(arguments.number(2));
   const DType dtype = arguments.dtype(5);
   const int64_t numRows = arguments.size(6);
   const int64_t numEdges = arguments.size(7);

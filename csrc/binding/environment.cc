@@ -32,6 +32,8 @@ Environment::~Environment() {
 
 void Environment::shutDown() {
   reads_->shutDown();
+  if (isRecording()) CapturedGraph::abort(*endRecording().context);
+  graphs_.clear();
   buffers_.clear();
   devices_.clear();
 }
@@ -57,7 +59,9 @@ std::shared_ptr<DeviceBuffer> Environment::allocate(DeviceContext& context, size
                     "ERR_DEVICE_OUT_OF_MEMORY", result);
   }
   check(result, context.device(), op);
-  return std::make_shared<DeviceBuffer>(context, block, bytes);
+  auto buffer = std::make_shared<DeviceBuffer>(context, block, bytes);
+  use(buffer);
+  return buffer;
 }
 
 Napi::Value Environment::adopt(std::shared_ptr<DeviceBuffer> buffer) {

@@ -6,13 +6,22 @@
 
 #include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "binding/graph_table.h"
 #include "runtime/buffer_table.h"
 #include "runtime/device_context.h"
 
 namespace warpgraph {
 
 class PendingReads;
+
+// A capture under way: the device, and the buffers used so far.
+struct Recording {
+  DeviceContext* context = nullptr;
+  std::vector<std::shared_ptr<DeviceBuffer>> buffers;
+};
 
 class Environment {
  public:
@@ -34,6 +43,16 @@ class Environment {
   bool release(Handle handle);
 
   BufferTable& buffers() { return buffers_; }
+  GraphTable& graphs() { return graphs_; }
+
+  bool isRecording() const { return recording_.context != nullptr; }
+  void startRecording(DeviceContext& context) { recording_.context = &context; }
+  Recording endRecording() { return std::exchange(recording_, Recording{}); }
+  // A buffer is used; a recording holds it from now on.
+  void use(const std::shared_ptr<DeviceBuffer>& buffer) {
+    if (isRecording()) recording_.buffers.push_back(buffer);
+  }
+
   PendingReads& reads() { return *reads_; }
 
   void setErrorFactory(Napi::Function factory) { errorFactory_ = Napi::Persistent(factory); }
@@ -55,6 +74,8 @@ class Environment {
   const Napi::Env env_;
   std::map<int, std::unique_ptr<DeviceContext>> devices_;
   BufferTable buffers_;
+  GraphTable graphs_;
+  Recording recording_;
   std::unique_ptr<PendingReads> reads_;
   Napi::FunctionReference errorFactory_;
   int64_t liveBytes_ = 0;

@@ -21,6 +21,14 @@ void release(const Napi::CallbackInfo& info);
 Napi::Value memory(const Napi::CallbackInfo& info);
 void emptyCache(const Napi::CallbackInfo& info);
 
+// capture.cc
+void beginCapture(const Napi::CallbackInfo& info);
+void abortCapture(const Napi::CallbackInfo& info);
+Napi::Value endCapture(const Napi::CallbackInfo& info);
+void replay(const Napi::CallbackInfo& info);
+void releaseGraph(const Napi::CallbackInfo& info);
+void copy(const Napi::CallbackInfo& info);
+
 // measure.cc
 Napi::Value measureLaunch(const Napi::CallbackInfo& info);
 Napi::Value measureCopy(const Napi::CallbackInfo& info);

@@ -54,7 +54,9 @@ Napi::Value upload(const Napi::CallbackInfo& info) {
 void fill(const Napi::CallbackInfo& info) {
   const Arguments arguments(info, "fill", 2);
   Environment& environment = arguments.environment();
-  const DeviceBuffer& buffer = *arguments.buffer(0);
+  const std::shared_ptr<DeviceBuffer>& shared = arguments.buffer(0);
+  environment.use(shared);
+  const DeviceBuffer& buffer = *shared;
   const int64_t byte = arguments.size(1);
   if (byte > 255) arguments.fail(1, "a byte");
   DeviceContext& context = environment.device(buffer.context().device(), arguments.op());

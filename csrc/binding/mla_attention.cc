@@ -17,7 +17,7 @@ void mlaAttention(const Napi::CallbackInfo& info) {
   sizes.valueDim = arguments.size(13);
   sizes.rank = arguments.size(14);
   sizes.ropeDim = arguments.size(15);
-  sizes.scale = arguments.number(16);
+  sizes.scale = static_cast<float>(arguments.number(16));
   sizes.causal = arguments.boolean(17);
   const bool hasRope = sizes.ropeDim > 0;
   MlaTensors tensors;

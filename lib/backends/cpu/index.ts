@@ -43,6 +43,15 @@ class CpuBackend implements Backend {
     return this.download(storage)
   }
 
+  copy(from: Storage, to: Storage): void {
+    rawOf(to).set(rawOf(from))
+  }
+
+  record(body: () => void): null {
+    body()
+    return null
+  }
+
   memory(): DeviceMemory {
     return {
       device: this.device,

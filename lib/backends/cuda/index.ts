@@ -7,6 +7,7 @@ import type {
   DeviceSegments,
   MlaSizes,
   MlaTensors,
+  Recorded,
 } from '../../backend'
 import { type DType, dtypes, type RawArray } from '../../dtype'
 import { poisonNewStorages, release, Storage } from '../../storage'
@@ -49,6 +50,23 @@ export class CudaBackend implements Backend {
     const into = new dtypes[storage.dtype].array(storage.length)
     await this.#addon.downloadAsync(handleOf(storage), into)
     return into
+  }
+
+  copy(from: Storage, to: Storage): void {
+    this.#addon.copy(handleOf(from), handleOf(to), from.length * dtypes[from.dtype].bytes)
+  }
+
+  record(body: () => void): Recorded {
+    const addon = this.#addon
+    addon.beginCapture(this.#index)
+    try {
+      body()
+    } catch (error) {
+      addon.abortCapture()
+      throw error
+    }
+    const graph = addon.endCapture()
+    return { replay: () => addon.replay(graph), drop: () => addon.releaseGraph(graph) }
   }
 
   memory(): DeviceMemory {

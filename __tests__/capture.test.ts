@@ -1,0 +1,192 @@
+import {
+  capture,
+  csr,
+  csrMax,
+  gcnAggregate,
+  memory,
+  scope,
+  segmentSoftmax,
+  segments,
+  type Tensor,
+  tensor,
+} from 'warpgraph'
+import { graphOf, toCsr, uniform } from './arbitraries'
+import { onEachDevice } from './devices'
+import { refused } from './refused'
+import 'warpgraph/testing/jest'
+
+onEachDevice('capture', (device) => {
+  const graph = csr([0, 2, 3, 3], [1, 2, 0])
+  const features = (...values: number[]) => tensor(values, { shape: [3, values.length / 3], device })
+
+  test('replays the recorded ops on new inputs', async () => {
+    // Row 0 is the maximum of nodes 1 and 2, row 1 node 0, row 2 empty; twice.
+    using twice = capture(
+      (x: Tensor<'float32', 2>) => csrMax(graph, csrMax(graph, x, { empty: 0 }), { empty: 9 }),
+      [features(0, 0, 0)],
+    )
+    expect(await twice(features(1, 2, 3)).array()).toEqual([[1], [3], [9]])
+    expect(await twice(features(5, -2, -7)).array()).toEqual([[5], [-2], [9]])
+  })
+
+  test('gives what the function gives, bit for bit, over many ops and a graph with hubs', () => {
+    const skewed = graphOf([3000, 1, 0, 40, 7, 2000, 33, 0], 8, 5)
+    const large = toCsr(skewed)
+    const layer = (x: Tensor<'float32', 2>) => {
+      const sum = gcnAggregate(large, x)
+      const { values, indices } = csrMax(large, sum, { withIndices: true })
+      return { values, indices, half: sum.cast('float16') }
+    }
+    using captured = capture(layer, [tensor(new Float32Array(8 * 37), { shape: [8, 37], device })])
+    for (const seed of [1, 2, 3]) {
+      using x = tensor(uniform(seed, 8 * 37), { shape: [8, 37], device })
+      const expected = layer(x)
+      const given = captured(x)
+      for (const name of ['values', 'indices', 'half'] as const) {
+        expect(given[name].dataSync()).toEqual(expected[name].dataSync())
+      }
+    }
+  })
+
+  test('degrees that are inputs are read anew at each call', async () => {
+    const one = csr([0, 1], [0])
+    using captured = capture(
+      (x: Tensor<'float32', 2>, degrees: Tensor<'float32', 1>) => gcnAggregate(one, x, { degrees }),
+      [tensor([8], { shape: [1, 1], device }), tensor([1], { shape: [1], device })],
+    )
+    using x = tensor([8], { shape: [1, 1], device })
+    expect(await captured(x, tensor([1], { shape: [1], device })).array()).toEqual([[8]])
+    expect(await captured(x, tensor([4], { shape: [1], device })).array()).toEqual([[2]])
+    expect(await captured(x, tensor([16], { shape: [1], device })).array()).toEqual([[0.5]])
+  })
+
+  test('results are valid until the next call, and what was captured outlives what it uses', () => {
+    const weights = features(1, 2, 3)
+    const own = csr([0, 1, 2, 3], [2, 1, 0])
+    using captured = capture(
+      (x: Tensor<'float32', 2>) => [csrMax(own, x), csrMax(own, weights)] as const,
+      [features(0, 0, 0)],
+    )
+    const [first] = captured(features(4, 5, 6))
+    weights.dispose()
+    own.dispose()
+    if (device === 'cpu') {
+      // Nothing is recorded there: the function runs at each call.
+      expect(() => captured(features(7, 8, 9))).toThrow('must be alive')
+      return
+    }
+    const [second, third] = captured(features(7, 8, 9))
+    expect(first.disposed).toBe(true)
+    expect([Array.from(second.dataSync()), Array.from(third.dataSync())]).toEqual([
+      [9, 8, 7],
+      [3, 2, 1],
+    ])
+  })
+
+  test('a scope around it frees the results of a call, not what was captured', () => {
+    const captured = scope(() => capture((x: Tensor<'float32', 2>) => csrMax(graph, x), [features(0, 0, 0)]))
+    const kept = scope(() => captured(features(1, 2, 3)))
+    expect(kept.disposed).toBe(false)
+    scope(() => {
+      captured(features(1, 2, 3))
+    })
+    expect(Array.from(captured(features(1, 2, 3)).dataSync())).toEqual([3, 1, -Infinity])
+    captured.dispose()
+  })
+
+  test('an input or a tensor from outside may be a result, and stays', () => {
+    const outside = features(7, 8, 9)
+    const captured = capture((x: Tensor<'float32', 2>) => ({ x, outside }), [features(0, 0, 0)])
+    const given = captured(features(1, 2, 3))
+    expect([Array.from(given.x.dataSync()), Array.from(given.outside.dataSync())]).toEqual([
+      [1, 2, 3],
+      [7, 8, 9],
+    ])
+    captured.dispose()
+    expect(Array.from(outside.dataSync())).toEqual([7, 8, 9])
+  })
+
+  test('gives everything back', () => {
+    const run = () => {
+      using x = features(1, 2, 3)
+      using captured = capture(
+        (y: Tensor<'float32', 2>) => gcnAggregate(graph, csrMax(graph, y, { empty: 1 })),
+        [x],
+      )
+      captured(x)
+      captured(x)
+      captured.dispose()
+      expect(() => captured(x)).toThrow('captured function: it must be alive, got one that was disposed')
+    }
+    run()
+    const before = memory(device).tensors
+    run()
+    expect(memory(device).tensors).toBe(before)
+  })
+
+  const x = () => features(1, 2, 3)
+  const failing = (fn: (input: Tensor) => unknown) => () => capture(fn as (input: Tensor) => Tensor, [x()])
+
+  refused('ERR_CAPTURE', [
+    [
+      'dataSync: tensor must be read outside of capture(), got a call inside it',
+      failing((y) => tensor(y.dataSync(), { device })),
+    ],
+    [
+      'tensor: data must become a tensor outside of capture(), got a call inside it',
+      failing(() => tensor([1], { device })),
+    ],
+    [
+      'capture: graph must be made outside of capture(), got a call inside it',
+      failing((y) => csrMax(csr([0, 1], [0], { numSrc: 3 }), y as Tensor<'float32', 2>)),
+    ],
+    [
+      'capture: fn must not capture itself, got a call inside it',
+      failing((y) => capture((z: Tensor) => z, [y])),
+    ],
+  ])
+
+  refused('ERR_ARG_TYPE', [
+    ['capture: fn must be a function, got number 3', () => capture(3 as never, [x()])],
+    [
+      'capture: exampleInputs must be an array of at least one tensor, got an array of length 0',
+      () => capture(() => x(), []),
+    ],
+    [
+      'capture: exampleInputs[0] must be a Tensor, got number 1',
+      () => capture((y: Tensor) => y, [1 as never]),
+    ],
+    ['capture: fn must return a tensor, or arrays or records of them, got number 5', failing(() => 5)],
+    [
+      'captured function: inputs must be 1 tensors, as captured, got 2',
+      () => (capture((y: Tensor) => y, [x()]) as (...all: Tensor[]) => Tensor)(x(), x()),
+    ],
+  ])
+
+  test('other inputs than were captured are refused before anything is computed', () => {
+    using captured = capture((y: Tensor<'float32', 2>) => csrMax(graph, y), [x()])
+    expect(() => captured(features(1, 2, 3, 4, 5, 6))).toThrow(
+      'captured function: inputs[0] must have shape [3, 1], as captured, got shape [3, 2]',
+    )
+    expect(() => captured(x().cast('float16') as never)).toThrow(
+      'captured function: inputs[0] must have dtype float32, as captured, got float16',
+    )
+    expect(captured(x()).size).toBe(3)
+  })
+
+  test('what the function throws is thrown, nothing stays, and the device computes on', () => {
+    const mistaken = () => capture((y: Tensor) => segmentSoftmax(segments([0, 1]), y as never), [x()])
+    expect(mistaken).toThrow('segmentSoftmax: scores must have 1 rows')
+    let calls = 0
+    const late = () =>
+      capture(
+        (y: Tensor<'float32', 2>) => {
+          if (++calls === 2) throw new Error('in the recording')
+          return csrMax(graph, y)
+        },
+        [x()],
+      )
+    expect(late).toThrow('in the recording')
+    expect(Array.from(csrMax(graph, x()).dataSync())).toEqual([3, 1, -Infinity])
+  })
+})

@@ -1,0 +1,29 @@
+import { argumentError } from './argument'
+
+/**
+ * What `capture()` is doing in this thread: nothing, a rehearsal of the function (which may bring graphs to the
+ * device), or the recording itself (when nothing may move between host and device).
+ */
+type Phase = 'none' | 'rehearsal' | 'recording'
+
+let phase: Phase = 'none'
+
+export function isRecording(): boolean {
+  return phase === 'recording'
+}
+
+/** Runs `body` in a phase. Captures do not nest. */
+export function during<T>(next: Exclude<Phase, 'none'>, body: () => T): T {
+  refuseInCapture('capture', 'fn', 'not capture itself')
+  phase = next
+  try {
+    return body()
+  } finally {
+    phase = 'none'
+  }
+}
+
+/** Throws inside `capture()`: for what waits for the device, or is done once and not again at each replay. */
+export function refuseInCapture(op: string, argument: string, expected: string): void {
+  if (phase !== 'none') throw argumentError('ERR_CAPTURE', op, argument, expected, 'a call inside it')
+}
