@@ -3,7 +3,7 @@ import { formatRatio, formatUs } from './results'
 
 const width = 860
 const labelWidth = 210
-const plotWidth = 470
+const plotWidth = 400
 const barHeight = 11
 const rowHeight = 38
 const top = 56
@@ -94,9 +94,9 @@ function floorLine(at: number, y: number): string {
   return `<line class="floor" x1="${at.toFixed(1)}" x2="${at.toFixed(1)}" y1="${y - 1}" y2="${y + height}"/>`
 }
 
-/** What a peer is called before any remark in parentheses. */
+/** What a peer is called, without what follows a colon or stands apart in parentheses. */
 function shorten(peer: string): string {
-  return peer.replace(/^TensorFlow\.js/, 'tfjs').replace(/\s*\([^()]*\)$/, '')
+  return peer.replace(/:.*$/, '').replace(/\s+\([^()]*\)$/, '')
 }
 
 function escapeXml(text: string): string {

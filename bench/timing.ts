@@ -1,5 +1,4 @@
-import type { Tensor } from 'warpgraph'
-import * as warpgraph from 'warpgraph'
+import { capture, type Tensor } from 'warpgraph'
 
 /** Time per call, in µs: the median over repeats, and the fastest and slowest of them. */
 export interface Timing {
@@ -64,11 +63,6 @@ function loopMs(call: () => void, wait: () => void, calls: number): number {
   return performance.now() - start
 }
 
-type Capture = (
-  fn: (...inputs: Tensor[]) => Tensor,
-  exampleInputs: readonly Tensor[],
-) => ((...inputs: Tensor[]) => unknown) & { dispose(): void }
-
 const opsPerGraph = 20
 
 /**
@@ -82,9 +76,7 @@ export function timeCaptured(
   inputs: readonly Tensor[],
   wait: () => void,
 ): Timing {
-  const { capture } = warpgraph as unknown as { capture?: Capture }
-  if (capture === undefined) throw new Error('this version of warpgraph has no capture(): no graph times')
-  const replay = capture((...given) => {
+  const replay = capture((...given: readonly Tensor[]) => {
     let kept: Tensor | undefined
     for (let i = 0; i < opsPerGraph; i++) {
       kept?.dispose()

@@ -37,9 +37,13 @@ export class GcnWeights implements Droppable {
 
   /** The weights under these degrees, made when they are not kept. */
   under(dstDegrees: Storage, srcDegrees: Storage, make: () => Storage): Storage {
-    for (const entry of this.#entries) {
-      if (entry.dstDegrees.deref() === dstDegrees && entry.srcDegrees.deref() === srcDegrees)
-        return entry.weights
+    const known = this.#entries.findIndex(
+      (entry) => entry.dstDegrees.deref() === dstDegrees && entry.srcDegrees.deref() === srcDegrees,
+    )
+    if (known >= 0) {
+      if (!dstDegrees.isRewritten && !srcDegrees.isRewritten) return this.#entries[known]!.weights
+      // Other values may stand in these degrees by now.
+      for (const stale of this.#entries.splice(known, 1)) stale.weights.drop()
     }
     const weights = make()
     const entry = { dstDegrees: new WeakRef(dstDegrees), srcDegrees: new WeakRef(srcDegrees), weights }
