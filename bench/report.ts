@@ -124,19 +124,23 @@ function formatTimes(wallUs: number, graphUs: number | null): string {
   return graphUs === null ? formatUs(wallUs) : `${formatUs(wallUs)} / ${formatUs(graphUs)}`
 }
 
-/** Writes `gpu.md` and `gpu.svg`, or `cpu.md` and `cpu.svg`. */
-function main([oursFile, peersFile]: string[]): void {
-  if (oursFile === undefined) {
-    console.error('usage: npm run bench:report -- OURS.json [PEERS.jsonl]')
+/** Writes `gpu.md` and `gpu.svg`, or `cpu.md` and `cpu.svg`. Several files of one machine make one table. */
+function main(files: string[]): void {
+  const [first, ...more] = files.filter((file) => !file.endsWith('.jsonl'))
+  if (first === undefined) {
+    console.error('usage: npm run bench:report -- OURS.json … [PEERS.jsonl …]')
     process.exitCode = 2
     return
   }
-  const ours = JSON.parse(readFileSync(oursFile, 'utf8')) as Results
-  const rows = joinResults(ours, peersFile === undefined ? '' : readFileSync(peersFile, 'utf8'))
+  const read = (file: string) => JSON.parse(readFileSync(file, 'utf8')) as Results
+  const ours = read(first)
+  const all = { ...ours, rows: [ours, ...more.map(read)].flatMap(({ rows }) => rows) }
+  const peers = files.filter((file) => file.endsWith('.jsonl')).map((file) => readFileSync(file, 'utf8'))
+  const rows = joinResults(all, peers.join('\n'))
   const directory = join(__dirname, 'results')
   mkdirSync(directory, { recursive: true })
   const stem = join(directory, ours.device === 'cpu' ? 'cpu' : 'gpu')
-  writeFileSync(`${stem}.md`, markdown(ours, rows))
+  writeFileSync(`${stem}.md`, markdown(all, rows))
   writeFileSync(`${stem}.svg`, drawChart(rows))
   console.log(`wrote ${stem}.md and ${stem}.svg`)
 }
