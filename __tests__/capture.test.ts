@@ -87,9 +87,11 @@ onEachDevice('capture', (device) => {
     const captured = scope(() => capture((x: Tensor<'float32', 2>) => csrMax(graph, x), [features(0, 0, 0)]))
     const kept = scope(() => captured(features(1, 2, 3)))
     expect(kept.disposed).toBe(false)
+    let freed: Tensor | undefined
     scope(() => {
-      captured(features(1, 2, 3))
+      freed = captured(features(1, 2, 3))
     })
+    expect(freed!.disposed).toBe(true)
     expect(Array.from(captured(features(1, 2, 3)).dataSync())).toEqual([3, 1, -Infinity])
     captured.dispose()
   })
@@ -104,6 +106,59 @@ onEachDevice('capture', (device) => {
     ])
     captured.dispose()
     expect(Array.from(outside.dataSync())).toEqual([7, 8, 9])
+  })
+
+  test('a result may be the next input, also when results and inputs are the same tensors', () => {
+    using swap = capture(
+      (a: Tensor<'float32', 2>, b: Tensor<'float32', 2>) => [b, a] as const,
+      [features(0, 0, 0), features(0, 0, 0)],
+    )
+    const [p, q] = swap(features(1, 1, 1), features(2, 2, 2))
+    const [r, s] = swap(p, q)
+    expect([r.dataSync()[0], s.dataSync()[0]]).toEqual([1, 2])
+    using step = capture((x: Tensor<'float32', 2>) => csrMax(graph, x, { empty: 0 }), [features(0, 0, 0)])
+    expect(Array.from(step(step(features(1, 2, 3))).dataSync())).toEqual([1, 3, 0])
+  })
+
+  test('degrees that a captured function gives are read anew', () => {
+    const one = csr([0, 1], [0])
+    using x = tensor([8], { shape: [1, 1], device })
+    using same = capture((d: Tensor<'float32', 1>) => d.cast('int32'), [tensor([1], { shape: [1], device })])
+    const under = (degree: number) => {
+      const degrees = same(tensor([degree], { shape: [1], device })) as Tensor<'int32', 1>
+      return gcnAggregate(one, x, { degrees }).dataSync()[0]
+    }
+    expect([under(1), under(4), under(16)]).toEqual([8, 2, 0.5])
+  })
+
+  test('what was only recorded is not taken for computed', () => {
+    const one = csr([0, 1], [0])
+    const x = tensor([8], { shape: [1, 1], device })
+    const degrees = [1, 4, 16, 64, 256].map((degree) => tensor([degree], { shape: [1], device }))
+    using all = capture(
+      (y: Tensor<'float32', 2>) => degrees.map((each) => gcnAggregate(one, y, { degrees: each })),
+      [x],
+    )
+    const eager = degrees.map((each) => gcnAggregate(one, x, { degrees: each }).dataSync()[0])
+    expect(eager).toEqual([8, 2, 0.5, 0.125, 0.03125])
+    expect(all(x).map((result) => result.dataSync()[0])).toEqual(eager)
+  })
+
+  test('an asynchronous function is refused, and its failure ends nothing', async () => {
+    const late = async () => {
+      await null
+      throw new Error('nobody waits for this')
+    }
+    expect(() => capture(late as never, [x()])).toThrow(
+      'capture: fn must be synchronous, got an async function',
+    )
+    expect(() => capture((() => late()) as never, [x()])).toThrow('must be synchronous')
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  })
+
+  test('with indices, as csrMax gives them', () => {
+    using captured = capture((y: Tensor<'float32', 2>) => csrMax(graph, y, { withIndices: true }), [x()])
+    expect(Array.from(captured(features(1, 2, 3)).indices.dataSync())).toEqual([1, 2, -1])
   })
 
   test('gives everything back', () => {
@@ -186,7 +241,9 @@ onEachDevice('capture', (device) => {
         },
         [x()],
       )
+    const before = memory(device).tensors
     expect(late).toThrow('in the recording')
+    expect(memory(device).tensors).toBe(before + 1) // the example itself
     expect(Array.from(csrMax(graph, x()).dataSync())).toEqual([3, 1, -Infinity])
   })
 })

@@ -30,8 +30,6 @@ export interface Droppable {
 export interface DerivedData {
   /** The entry of this name; `make` gets the graph's row pointer in host memory, to read only. */
   get<T extends Droppable>(name: string, make: (rowPtr: Int32Array) => T): T
-  /** Drops the entry of this name, if there is one. */
-  forget(name: string): void
 }
 
 /** Row pointer of segments, on one device: `rowPtr` has `numRows + 1` int32 elements. */

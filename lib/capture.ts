@@ -1,18 +1,19 @@
 import { argumentError, checkAlive, describe, formatShape } from './argument'
 import type { Backend, Recorded } from './backend'
 import { checkSameDevice } from './check'
-import { during } from './recording'
-import { scope, untracked } from './scope'
+import { during, refuseInCapture } from './recording'
+import { checkSynchronous, scope, untracked } from './scope'
+import { release, type Storage } from './storage'
 import { Tensor } from './tensor'
 
 /** What a captured function may give: a tensor, or arrays and records of them. */
 export type CapturedResult = Tensor | readonly CapturedResult[] | { readonly [name: string]: CapturedResult }
 
 /** A captured function. */
-export interface Captured<I extends readonly Tensor[], O extends CapturedResult> {
+export interface Captured<I extends readonly Tensor[], O> {
   /**
    * Computes the function on new inputs of the example inputs' dtypes and shapes, on their device. The results are
-   * valid until the next call, which disposes them.
+   * valid until the next call, which disposes them; so are views of them (`reshape`, `cast` to their own dtype).
    */
   (...inputs: I): O
   /** Gives back the recorded work, its memory and the last results. */
@@ -22,11 +23,11 @@ export interface Captured<I extends readonly Tensor[], O extends CapturedResult>
 
 /**
  * Records the ops that `fn` calls and replays them as one CUDA graph: one launch for all of them, where the launches
- * cost more than the work. On the CPU a call just calls `fn`.
+ * cost more than the work. On the CPU nothing is recorded, and a call calls `fn`.
  *
- * `fn` runs twice here, on copies of the example inputs, and never again: what it does besides calling ops happens
- * then only. Tensors and graphs that it uses besides its inputs are kept as they are. It must not read tensors, make
- * them from data or be asynchronous.
+ * `fn` runs twice here, on copies of the example inputs, and on a GPU never again: what it does besides calling ops
+ * happens then only, and the tensors and graphs that it uses besides its inputs are kept as they are. Both times it
+ * must call the same ops. It must not read tensors, make them from data or be asynchronous.
  *
  * ```ts
  * using layer = capture((x) => gcnAggregate(graph, x), [x])
@@ -35,9 +36,10 @@ export interface Captured<I extends readonly Tensor[], O extends CapturedResult>
  *
  * @param exampleInputs tensors on one device
  * @throws TypeError (`ERR_ARG_TYPE`, `ERR_CAPTURE`, `ERR_DEVICE_MISMATCH`, `ERR_DISPOSED`); what `fn` throws. A call
- * throws TypeError (`ERR_DTYPE`, `ERR_DEVICE_MISMATCH`) or RangeError (`ERR_SHAPE`) for other inputs than the examples
+ * throws TypeError (`ERR_ARG_TYPE`, `ERR_DTYPE`, `ERR_DEVICE_MISMATCH`, `ERR_DISPOSED`, `ERR_CAPTURE`) or RangeError
+ * (`ERR_SHAPE`) for other inputs than the examples
  */
-export function capture<const I extends readonly Tensor[], O extends CapturedResult>(
+export function capture<const I extends readonly Tensor[], O>(
   fn: (...inputs: I) => O,
   exampleInputs: I,
 ): Captured<I, O> {
@@ -47,53 +49,61 @@ export function capture<const I extends readonly Tensor[], O extends CapturedRes
     const expected = 'be an array of at least one tensor'
     throw argumentError('ERR_ARG_TYPE', op, 'exampleInputs', expected, describe(exampleInputs))
   }
-  const named = exampleInputs.map((input, i): [string, Tensor] => [
-    `exampleInputs[${i}]`,
-    aTensor(op, i, input),
-  ])
+  checkSynchronous(op, fn)
+  const named = exampleInputs.map((input, i): [string, Tensor] => {
+    const name = `exampleInputs[${i}]`
+    return [name, aTensor(op, name, input)]
+  })
   const backend = checkSameDevice(op, ...(named as [[string, Tensor], ...[string, Tensor][]]))
-  const untyped = fn as unknown as (...inputs: Tensor[]) => O
-  return untracked(() => new CapturedFunction(untyped, exampleInputs, backend)).callable()
+  const untyped = fn as unknown as (...inputs: Tensor[]) => CapturedResult
+  return untracked(() => new CapturedFunction(untyped, exampleInputs, backend)).callable<I, O>()
 }
 
-function aTensor(op: string, index: number, value: unknown): Tensor {
-  const name = `exampleInputs[${index}]`
+function aTensor(op: string, name: string, value: unknown): Tensor {
   if (!(value instanceof Tensor))
     throw argumentError('ERR_ARG_TYPE', op, name, 'be a Tensor', describe(value))
   checkAlive(op, name, value)
   return value
 }
 
-class CapturedFunction<O extends CapturedResult> {
-  readonly #fn: (...inputs: Tensor[]) => O
+/** The net below `dispose()`: recorded work that nobody can reach any more is released. */
+const unreachable = new FinalizationRegistry<Recorded>((recorded) => recorded.drop())
+
+class CapturedFunction {
+  readonly #fn: (...inputs: Tensor[]) => CapturedResult
   readonly #backend: Backend
   /** The inputs that the work was recorded on; each call's inputs are copied into them. */
   readonly #inputs: Tensor[] = []
   /** The results that the work was recorded into, and the tensors last given for them. */
-  #recordedResult: O | undefined
-  #given: O | undefined
+  #recordedResult: CapturedResult | undefined
+  #given: CapturedResult | undefined
   #recorded: Recorded | null = null
   #disposed = false
 
-  constructor(fn: (...inputs: Tensor[]) => O, examples: readonly Tensor[], backend: Backend) {
+  constructor(fn: (...inputs: Tensor[]) => CapturedResult, examples: readonly Tensor[], backend: Backend) {
     this.#fn = fn
     this.#backend = backend
     try {
       for (const example of examples) this.#inputs.push(this.#ownInput(example))
       // Once for what happens on first use: graphs copied to the device, schedules made, mistakes found.
-      during('rehearsal', () => scope(() => void sharedResult(fn(...this.#inputs))))
+      during('rehearsal', () => scope(() => void this.#compute(this.#inputs)))
       this.#recorded = during('recording', () =>
         backend.record(() => {
-          this.#recordedResult = scope(() => sharedResult(fn(...this.#inputs)))
+          this.#recordedResult = this.#compute(this.#inputs)
         }),
       )
+      if (this.#recorded) unreachable.register(this, this.#recorded, this)
+      // A replay writes into the results, and what is derived from them must not be kept either.
+      forEachTensor(this.#recordedResult!, (tensor) => {
+        tensor.storage.isRewritten = true
+      })
     } catch (error) {
       this.dispose()
       throw error
     }
   }
 
-  callable<I extends readonly Tensor[]>(): Captured<I, O> {
+  callable<I extends readonly Tensor[], O>(): Captured<I, O> {
     const call = (...inputs: Tensor[]) => this.#call(inputs)
     return Object.assign(call, {
       dispose: () => this.dispose(),
@@ -103,6 +113,7 @@ class CapturedFunction<O extends CapturedResult> {
 
   dispose(): void {
     this.#disposed = true
+    unreachable.unregister(this)
     this.#recorded?.drop()
     this.#recorded = null
     for (const result of [this.#given, this.#recordedResult]) if (result) disposeAll(result)
@@ -112,29 +123,46 @@ class CapturedFunction<O extends CapturedResult> {
   }
 
   #ownInput(example: Tensor): Tensor {
-    const { storage } = example
-    const own = this.#backend.allocate(storage.dtype, storage.length)
+    const own = this.#copyOf(example.storage)
     own.isRewritten = true
-    const tensor = new Tensor(own, example.shape)
-    this.#backend.copy(storage, own)
-    return tensor
+    return new Tensor(own, example.shape)
   }
 
-  #call(inputs: Tensor[]): O {
+  /** The result of `fn`, in tensors that no scope of its own disposes. */
+  #compute(inputs: readonly Tensor[]): CapturedResult {
+    return scope(() => sharedResult(scope(() => this.#fn(...inputs))))
+  }
+
+  #call(inputs: Tensor[]): CapturedResult {
     const op = 'captured function'
+    refuseInCapture(op, 'it', 'be called outside of capture()')
     if (this.#disposed) throw argumentError('ERR_DISPOSED', op, 'it', 'be alive', 'one that was disposed')
     this.#checkInputs(op, inputs)
+    const given =
+      this.#recorded === null ? during('rehearsal', () => this.#compute(inputs)) : this.#replay(inputs)
+    // The last results may be this call's inputs: they go when they are no longer needed.
     if (this.#given) disposeAll(this.#given)
-    this.#given = undefined
-    if (this.#recorded === null) {
-      // A backend that records nothing computes at once.
-      this.#given = during('rehearsal', () => scope(() => sharedResult(this.#fn(...inputs))))
-      return this.#given
-    }
-    for (const [i, input] of inputs.entries()) this.#backend.copy(input.storage, this.#inputs[i]!.storage)
-    this.#recorded.replay()
-    this.#given = sharedResult(this.#recordedResult!)
-    return this.#given
+    this.#given = given
+    return given
+  }
+
+  #replay(inputs: readonly Tensor[]): CapturedResult {
+    const own = this.#inputs.map((input) => input.storage)
+    release((keep) => {
+      // Results may be the recorded inputs themselves; given back in another order they must not overwrite each other.
+      const sources = inputs.map(({ storage }) =>
+        own.includes(storage) ? keep(this.#copyOf(storage)) : storage,
+      )
+      for (const [i, source] of sources.entries()) this.#backend.copy(source, own[i]!)
+    })
+    this.#recorded!.replay()
+    return sharedResult(this.#recordedResult!)
+  }
+
+  #copyOf(storage: Storage): Storage {
+    const copy = this.#backend.allocate(storage.dtype, storage.length)
+    this.#backend.copy(storage, copy)
+    return copy
   }
 
   #checkInputs(op: string, inputs: readonly Tensor[]): void {
@@ -144,10 +172,7 @@ class CapturedFunction<O extends CapturedResult> {
     }
     for (const [i, own] of this.#inputs.entries()) {
       const name = `inputs[${i}]`
-      const input = inputs[i]
-      if (!(input instanceof Tensor))
-        throw argumentError('ERR_ARG_TYPE', op, name, 'be a Tensor', describe(input))
-      checkAlive(op, name, input)
+      const input = aTensor(op, name, inputs[i])
       checkSameDevice(op, ['the captured input', own], [name, input])
       if (input.dtype !== own.dtype) {
         throw argumentError('ERR_DTYPE', op, name, `have dtype ${own.dtype}, as captured`, input.dtype)
@@ -161,13 +186,17 @@ class CapturedFunction<O extends CapturedResult> {
 }
 
 /** The result with other tensors on the same storages: to dispose them leaves those of `fn` alone. */
-function sharedResult<O extends CapturedResult>(result: O): O {
-  return mapTensors(result, (tensor) => new Tensor(tensor.storage.retain(), tensor.shape)) as O
+function sharedResult(result: CapturedResult): CapturedResult {
+  return mapTensors(result, (tensor) => new Tensor(tensor.storage.retain(), tensor.shape))
 }
 
 function disposeAll(result: CapturedResult): void {
+  forEachTensor(result, (tensor) => tensor.dispose())
+}
+
+function forEachTensor(result: CapturedResult, visit: (tensor: Tensor) => void): void {
   mapTensors(result, (tensor) => {
-    tensor.dispose()
+    visit(tensor)
     return tensor
   })
 }

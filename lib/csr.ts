@@ -3,7 +3,7 @@ import { inspect } from 'node:util'
 import { argumentError, checkOptions, describe, formatShape } from './argument'
 import type { Backend, DerivedData, DeviceCsr, DeviceSegments, Droppable } from './backend'
 import { int32FromBigInts, int32FromNumbers, typedArrayName } from './elements'
-import { isRecording, refuseInCapture } from './recording'
+import { isRecording, refuseInCapture, touchedByRecording } from './recording'
 import { release, type Storage } from './storage'
 
 /** Arrays that row pointers and column indices are given in. 64-bit integers are narrowed with a range check. */
@@ -168,6 +168,7 @@ class DeviceCopy implements DerivedData {
   }
 
   get<T extends Droppable>(name: string, make: (rowPtr: Int32Array) => T): T {
+    if (isRecording()) touchedByRecording(this)
     let entry = this.#entries.get(name)
     if (entry === undefined) {
       entry = make(this.#rowPtr)
@@ -176,13 +177,13 @@ class DeviceCopy implements DerivedData {
     return entry as T
   }
 
-  forget(name: string): void {
-    this.#entries.get(name)?.drop()
-    this.#entries.delete(name)
+  forget(): void {
+    for (const entry of this.#entries.values()) entry.drop()
+    this.#entries.clear()
   }
 
   drop(): void {
-    for (const name of this.#entries.keys()) this.forget(name)
+    this.forget()
     for (const storage of this.#storages) storage.drop()
   }
 }

@@ -8,6 +8,17 @@ type Phase = 'none' | 'rehearsal' | 'recording'
 
 let phase: Phase = 'none'
 
+/** What the recording touched that is not to be trusted afterwards. */
+const touched = new Set<{ forget(): void }>()
+
+/**
+ * Tells that something was derived, or looked up, while recording. What was made then was only recorded, not
+ * computed, so that all of it is forgotten when the recording ends, and made anew when it is next asked for.
+ */
+export function touchedByRecording(derived: { forget(): void }): void {
+  touched.add(derived)
+}
+
 export function isRecording(): boolean {
   return phase === 'recording'
 }
@@ -20,6 +31,8 @@ export function during<T>(next: Exclude<Phase, 'none'>, body: () => T): T {
     return body()
   } finally {
     phase = 'none'
+    for (const derived of touched) derived.forget()
+    touched.clear()
   }
 }
 

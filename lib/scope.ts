@@ -37,10 +37,7 @@ export function scope<T>(fn: () => T): T {
   if (typeof fn !== 'function') {
     throw argumentError('ERR_ARG_TYPE', 'scope', 'fn', 'be a function', describe(fn))
   }
-  const kind = Object.prototype.toString.call(fn).slice(8, -1)
-  if (kind.startsWith('Async')) {
-    throw argumentError('ERR_ARG_TYPE', 'scope', 'fn', 'be synchronous', 'an async function')
-  }
+  checkSynchronous('scope', fn)
   const made = new Set<Disposable>()
   const depth = scopes.push(made)
   let kept = new Set<unknown>()
@@ -63,6 +60,12 @@ export function scope<T>(fn: () => T): T {
       else tensor.dispose()
     }
   }
+}
+
+/** Throws for async functions and async generators, before they run. */
+export function checkSynchronous(op: string, fn: unknown): void {
+  if (!Object.prototype.toString.call(fn).startsWith('[object Async')) return
+  throw argumentError('ERR_ARG_TYPE', op, 'fn', 'be synchronous', 'an async function')
 }
 
 function isThenable(value: unknown): boolean {

@@ -2,6 +2,7 @@
 import {
   type Csr,
   type CsrMaxResult,
+  capture,
   csr,
   csrMax,
   type DeviceError,
@@ -118,3 +119,14 @@ same<typeof failure.cudaName, string | null>(true)
 failure.code === 'ERR_OOM'
 
 export { columns }
+
+// A captured function takes and gives what the function does.
+const layer = capture((y: Tensor<'float32', 2>) => csrMax(graph, y, { withIndices: true }), [matrix])
+const winners: Int32Array = layer(matrix).indices.dataSync()
+const repeated = capture((y) => csrMax(graph, y), [matrix])
+const twice: Tensor<'float32', 2> = repeated(repeated(matrix))
+// @ts-expect-error: one input was captured
+repeated(matrix, matrix)
+// @ts-expect-error: float32 was captured
+repeated(halfMatrix)
+void [winners, twice]

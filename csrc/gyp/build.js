@@ -18,7 +18,7 @@ function presentArchitectures() {
 }
 
 function build(architectures) {
-  const env = { ...process.env, WARPGRAPH_CUDA_ARCH: process.env.WARPGRAPH_CUDA_ARCH ?? architectures }
+  const env = { ...process.env, WARPGRAPH_CUDA_ARCH: process.env.WARPGRAPH_CUDA_ARCH || architectures }
   const nodeGyp = require.resolve('node-gyp/bin/node-gyp.js')
   for (const step of ['configure', 'build']) {
     execFileSync(process.execPath, [nodeGyp, step, '--silent', '--jobs=max'], {

@@ -35,7 +35,7 @@ function folderOf(file, ...candidates) {
 }
 
 function architectures() {
-  const asked = process.env.WARPGRAPH_CUDA_ARCH ?? 'all'
+  const asked = process.env.WARPGRAPH_CUDA_ARCH || 'all'
   const known = execFileSync(nvcc(), ['--list-gpu-code'], { encoding: 'utf8' }).match(/\d+/g).map(Number)
   const wanted = asked === 'all' ? supported : asked.split(/[ ,]+/).map(Number)
   const unknown = wanted.filter((arch) => !known.includes(arch))
@@ -51,7 +51,7 @@ function architectures() {
 function flags() {
   const all = architectures()
   const code = all.map((arch) => `-gencode=arch=compute_${arch},code=sm_${arch}`)
-  const newest = all.at(-1)
+  const newest = Math.max(...all)
   const warnings = ['-Wall', '-Wextra', ...(process.env.WARPGRAPH_WERROR ? ['-Werror'] : [])]
   return [
     ...code,

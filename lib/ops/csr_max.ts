@@ -12,7 +12,7 @@ export interface CsrMaxOptions {
 }
 
 /** The maxima and the edges that won them. */
-export interface CsrMaxResult<D extends FloatDType> {
+export type CsrMaxResult<D extends FloatDType> = {
   /** (N, F) in x's dtype. */
   readonly values: Tensor<D, 2>
   /** (N, F): the position of the winning edge in `colIdx`, the lowest on ties, −1 for a row without edges. */

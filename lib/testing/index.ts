@@ -105,8 +105,21 @@ function chooseDevices(op: string, names: readonly string[] | undefined): Device
   return names.map((name) => device(name as DeviceName))
 }
 
+/** The runs before: one at a time, since each chooses the default device while it lasts. */
+let last: Promise<unknown> = Promise.resolve()
+
+function run(fn: (...inputs: never[]) => unknown, inputs: object, name: DeviceName): Promise<Output[]> {
+  const result = last.then(() => runAlone(fn, inputs, name))
+  last = result.catch(() => {})
+  return result
+}
+
 /** The results of `fn` on one device, read back; everything made for it is disposed. */
-async function run(fn: (...inputs: never[]) => unknown, inputs: object, name: DeviceName): Promise<Output[]> {
+async function runAlone(
+  fn: (...inputs: never[]) => unknown,
+  inputs: object,
+  name: DeviceName,
+): Promise<Output[]> {
   const moved: [string, Tensor][] = []
   let results: [string, Tensor][] = []
   const before = defaultDevice()
