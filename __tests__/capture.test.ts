@@ -213,6 +213,18 @@ onEachDevice('capture', (device) => {
     ],
     ['capture: fn must return a tensor, or arrays or records of them, got number 5', failing(() => 5)],
     [
+      'capture: fn must return a tensor, or arrays or records of them, got Map',
+      failing((y) => new Map([[1, y]])),
+    ],
+    [
+      'capture: fn must return a tensor, or arrays or records of them, got a result that holds itself',
+      failing((y) => {
+        const all: unknown[] = [y]
+        all.push({ all })
+        return all
+      }),
+    ],
+    [
       'captured function: inputs must be 1 tensors, as captured, got 2',
       () => (capture((y: Tensor) => y, [x()]) as (...all: Tensor[]) => Tensor)(x(), x()),
     ],

@@ -2,7 +2,7 @@ import { argumentError, checkAlive, describe, formatShape } from './argument'
 import type { Backend, Recorded } from './backend'
 import { checkSameDevice } from './check'
 import { during, refuseInCapture } from './recording'
-import { checkSynchronous, scope, untracked } from './scope'
+import { checkSynchronous, isPlainObject, scope, untracked } from './scope'
 import { release, type Storage } from './storage'
 import { Tensor } from './tensor'
 
@@ -201,14 +201,26 @@ function forEachTensor(result: CapturedResult, visit: (tensor: Tensor) => void):
   })
 }
 
-/** The result with each tensor replaced. @throws TypeError (`ERR_ARG_TYPE`) when it holds anything else */
-function mapTensors(result: CapturedResult, replace: (tensor: Tensor) => Tensor): CapturedResult {
+/**
+ * The result with each tensor replaced.
+ *
+ * @param around the arrays and records that hold this one: a result that holds itself has no end
+ * @throws TypeError (`ERR_ARG_TYPE`) when it holds anything but tensors, arrays and plain records
+ */
+function mapTensors(
+  result: CapturedResult,
+  replace: (tensor: Tensor) => Tensor,
+  around: readonly unknown[] = [],
+): CapturedResult {
   if (result instanceof Tensor) return replace(result)
-  if (Array.isArray(result)) return result.map((item) => mapTensors(item, replace))
-  if (Object.prototype.toString.call(result) === '[object Object]') {
-    const entries = Object.entries(result as object).map(([name, item]) => [name, mapTensors(item, replace)])
-    return Object.fromEntries(entries)
+  const inner = (item: CapturedResult) => mapTensors(item, replace, [...around, result])
+  if (!around.includes(result)) {
+    if (Array.isArray(result)) return result.map(inner)
+    if (isPlainObject(result)) {
+      return Object.fromEntries(Object.entries(result).map(([name, item]) => [name, inner(item)]))
+    }
   }
   const expected = 'return a tensor, or arrays or records of them'
-  throw argumentError('ERR_ARG_TYPE', 'capture', 'fn', expected, describe(result))
+  const actual = around.includes(result) ? 'a result that holds itself' : describe(result)
+  throw argumentError('ERR_ARG_TYPE', 'capture', 'fn', expected, actual)
 }

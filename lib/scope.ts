@@ -74,13 +74,19 @@ function isThenable(value: unknown): boolean {
   )
 }
 
+/** An object of literals or without a prototype, of whatever realm. */
+export function isPlainObject(value: unknown): value is Record<string, never> {
+  if (typeof value !== 'object' || value === null) return false
+  const prototype = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
+}
+
 /** The objects in a result: what arrays and plain objects hold, and other objects themselves. */
 function reachable(value: unknown, seen = new Set<unknown>()): Set<unknown> {
   if (typeof value !== 'object' || value === null || seen.has(value)) return seen
   seen.add(value)
-  const prototype = Object.getPrototypeOf(value)
-  const isPlain = Array.isArray(value) || prototype === null || Object.getPrototypeOf(prototype) === null
-  if (isPlain) for (const item of Object.values(value)) reachable(item, seen)
+  if (Array.isArray(value) || isPlainObject(value))
+    for (const item of Object.values(value)) reachable(item, seen)
   else if (value instanceof Map || value instanceof Set)
     for (const item of value.values()) reachable(item, seen)
   return seen
