@@ -86,3 +86,8 @@ test.each([
   expect([code, stdout]).toEqual([2, ''])
   expect(stderr).toMatch(/^usage: warpgraph info \[--json\]\n/m)
 })
+
+test("--version is the package's", () => {
+  const { stdout, code } = runNode([cli, '--version'])
+  expect([stdout, code]).toEqual([`${info().warpgraph}\n`, 0])
+})

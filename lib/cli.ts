@@ -2,6 +2,7 @@
 import { type Info, info } from './info'
 
 const usage = `usage: warpgraph info [--json]
+       warpgraph --version
 
   info     what was found on this machine: Node, the native addon, the driver, the devices, the default
            device, and where the GPU is not used, the reason and the mend
@@ -14,8 +15,12 @@ function main(args: readonly string[]): void {
     console.log(options.length > 0 ? JSON.stringify(found, null, 2) : report(found))
     return
   }
-  if (command === '--help' || command === '-h') {
+  if (args.length === 1 && (command === '--help' || command === '-h')) {
     console.log(usage)
+    return
+  }
+  if (args.length === 1 && command === '--version') {
+    console.log(info().warpgraph)
     return
   }
   if (args.length > 0) console.error(`warpgraph: not understood: ${args.join(' ')}`)
