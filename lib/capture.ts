@@ -1,6 +1,6 @@
-import { argumentError, checkAlive, describe, formatShape } from './argument'
+import { argumentError, describe, formatShape } from './argument'
 import type { Backend, Recorded } from './backend'
-import { checkSameDevice } from './check'
+import { checkIsTensor, checkSameDevice } from './check'
 import { during, refuseInCapture } from './recording'
 import { checkSynchronous, isPlainObject, scope, untracked } from './scope'
 import { release, type Storage } from './storage'
@@ -52,18 +52,11 @@ export function capture<const I extends readonly Tensor[], O>(
   checkSynchronous(op, fn)
   const named = exampleInputs.map((input, i): [string, Tensor] => {
     const name = `exampleInputs[${i}]`
-    return [name, aTensor(op, name, input)]
+    return [name, checkIsTensor(op, name, input)]
   })
   const backend = checkSameDevice(op, ...(named as [[string, Tensor], ...[string, Tensor][]]))
   const untyped = fn as unknown as (...inputs: Tensor[]) => CapturedResult
   return untracked(() => new CapturedFunction(untyped, exampleInputs, backend)).callable<I, O>()
-}
-
-function aTensor(op: string, name: string, value: unknown): Tensor {
-  if (!(value instanceof Tensor))
-    throw argumentError('ERR_ARG_TYPE', op, name, 'be a Tensor', describe(value))
-  checkAlive(op, name, value)
-  return value
 }
 
 /** The net below `dispose()`: recorded work that nobody can reach any more is released. */
@@ -172,7 +165,7 @@ class CapturedFunction {
     }
     for (const [i, own] of this.#inputs.entries()) {
       const name = `inputs[${i}]`
-      const input = aTensor(op, name, inputs[i])
+      const input = checkIsTensor(op, name, inputs[i])
       checkSameDevice(op, ['the captured input', own], [name, input])
       if (input.dtype !== own.dtype) {
         throw argumentError('ERR_DTYPE', op, name, `have dtype ${own.dtype}, as captured`, input.dtype)

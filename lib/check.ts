@@ -19,12 +19,17 @@ interface TensorRule {
   readonly rank?: readonly [number, number]
 }
 
-/** The tensor itself, alive, of an allowed dtype and rank. */
-export function checkTensor(op: string, name: string, value: unknown, rule: TensorRule = {}): Tensor {
+/** The tensor itself, alive. */
+export function checkIsTensor(op: string, name: string, value: unknown): Tensor {
   if (!(value instanceof Tensor))
     throw argumentError('ERR_ARG_TYPE', op, name, 'be a Tensor', describe(value))
-  const tensor: Tensor = value
-  checkAlive(op, name, tensor)
+  checkAlive(op, name, value)
+  return value
+}
+
+/** The tensor itself, alive, of an allowed dtype and rank. */
+export function checkTensor(op: string, name: string, value: unknown, rule: TensorRule = {}): Tensor {
+  const tensor = checkIsTensor(op, name, value)
   const allowed = rule.dtypes ?? floatDTypes
   if (!allowed.includes(tensor.dtype)) {
     throw argumentError('ERR_DTYPE', op, name, `have dtype ${orList(allowed)}`, tensor.dtype)

@@ -28,7 +28,7 @@ export type InferredDType<T> = T extends
 export interface TensorOptions<D extends DType = DType, S extends readonly number[] = readonly number[]> {
   /** Lengths of the dimensions; the data's own nesting when absent. One may be −1. */
   readonly shape?: S
-  /** float32 when absent, int32 for integer arrays. */
+  /** float32 when absent, int32 for typed arrays of integers. A `Uint16Array` needs one. */
   readonly dtype?: D
   /** `'cpu'`, `'cuda'` or `'cuda:N'`; the default device when absent. */
   readonly device?: DeviceChoice

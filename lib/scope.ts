@@ -24,7 +24,8 @@ export function trackInScope(tensor: Disposable): void {
 
 /**
  * Runs `fn` and disposes every tensor made inside, except those in its result (a tensor, or arrays, plain
- * objects, maps and sets of them, however deep; not what other objects hold), which pass to the surrounding scope. When `fn` throws, everything made inside is disposed.
+ * objects, maps and sets of them, however deep; not what other objects hold), which pass to the surrounding scope.
+ * When `fn` throws, everything made inside is disposed.
  *
  * ```ts
  * const y = scope(() => gcnAggregate(graph, gcnAggregate(graph, x)))

@@ -1,6 +1,7 @@
-// Reads the arguments of one addon call. lib/ has checked what users can get wrong; this is the guard of
-// memory safety: whatever JavaScript passes, nothing is dereferenced that is not a live buffer of sufficient
-// size.
+// Reads the arguments of one addon call. lib/ has checked what users can get wrong; this is the
+// guard of memory safety: no pointer reaches a kernel that is not a live buffer of sufficient size
+// for the sizes given. What the index arrays hold (column indices, schedules) is trusted: lib/ has
+// checked or made them.
 #pragma once
 
 #include <napi.h>

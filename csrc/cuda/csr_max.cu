@@ -1,5 +1,5 @@
 // Neighbour maximum: out[i, f] = max x[src, f] over the edges into i. NaN wins, the first NaN over later
-// ones, and the winning edge is the lowest on ties.
+// ones, and the winning edge is the lowest on ties. Of equal zeros either sign may come out.
 //
 // A reduction over neighbours by csr_reduce.cuh, whose head tells what makes it fast. A row's accumulator
 // starts as (−∞, its first edge): a row of −∞ alone keeps that edge, and no identity value can win over a

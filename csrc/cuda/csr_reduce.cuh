@@ -1,19 +1,19 @@
-// The reduction over neighbours that gcnAggregate and csrMax share: out[i] = reduce of x[colIdx[e]] over row
-// i's edges, feature by feature.
+// The reduction over neighbours that gcnAggregate and csrMax share: out[i] = reduce of x[colIdx[e]]
+// over row i's edges, feature by feature.
 //
 // What makes it fast:
-// - kLanes lanes, a worker, take a row, 16 bytes of it a lane. They read kLanes column indices at a time, one
-// each,
-//   hand them around by shuffles (GE-SpMM, arXiv:2007.03179, calls this coalesced row caching), and have up
-//   to kUnroll rows of x on their way before the first is used.
-// - Workers take rows in order of length (schedule.h), so those of one warp have equally many edges and go
-// the same
-//   way; the inner loop is little more than loads and multiply-adds. Long rows start first, and the longest
-//   are cut into pieces, which meet in a second, small launch, in the order of their edges: no atomics, the
-//   same bits always.
-// - When the feature matrix outgrows L2, columns are done in tiles narrow enough that a tile of it stays
-// there: the
-//   grid's slow axis is the tile, so that all warps gather from the same columns at a time.
+// - A worker, kLanes lanes, takes a row, 16 bytes of it a lane. Its lanes read kLanes column indices
+//   at a time, one each, hand them around by shuffles (GE-SpMM, arXiv:2007.03179, calls this
+//   coalesced row caching), and have kUnroll rows of x on their way before the first is used.
+// - Workers take rows in order of length (schedule.h), so those of one warp have equally many edges
+//   and go the same way; the inner loop is little more than loads and multiply-adds. Long rows start
+//   first, and the longest are cut into pieces, which meet in a second, small launch, in the order
+//   of their edges: no atomics, the same bits always.
+// - A worker takes kShortRows short rows in turn, and asks for the next row's indices while it sums
+//   this one.
+// - When the feature matrix outgrows L2, columns are done in tiles narrow enough that a tile of it
+//   stays there: the grid's slow axis is the tile, so that all warps gather from the same columns at
+//   a time.
 #pragma once
 
 #include "cuda/common.cuh"

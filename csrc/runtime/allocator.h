@@ -1,9 +1,9 @@
 // The caching allocator: one per device and process, shared by all threads.
 //
-// A freed block stays with the stream that used it and is handed out again to that stream alone. The stream
-// runs its work in order, so the next user's work comes after the last user's, and no call waits. Sizes are
-// rounded up to classes an eighth of a power of two apart, so that nearly equal requests share blocks and at
-// most an eighth is wasted.
+// A freed block stays with the stream that used it and is handed out again to that stream alone. The
+// stream runs its work in order, so the next user's work comes after the last user's, and no call
+// waits. Sizes are rounded up to classes an eighth of a power of two apart (512 bytes below 8 KiB, 2
+// MiB above 32 MiB), so that nearly equal requests share blocks and little is wasted.
 #pragma once
 
 #include <cuda_runtime_api.h>
