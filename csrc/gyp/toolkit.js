@@ -47,15 +47,18 @@ function architectures() {
   return wanted.filter((arch) => known.includes(arch))
 }
 
+/** Hopper's matrix and copy instructions exist only in the target named 90a, which every card of 9.0 runs. */
+const target = (arch) => (arch === 90 ? '90a' : String(arch))
+
 /** Machine code for each capability; PTX only for the newest, since older drivers refuse newer PTX. */
 function flags() {
   const all = architectures()
-  const code = all.map((arch) => `-gencode=arch=compute_${arch},code=sm_${arch}`)
+  const code = all.map(target).map((arch) => `-gencode=arch=compute_${arch},code=sm_${arch}`)
   const newest = Math.max(...all)
   const warnings = ['-Wall', '-Wextra', ...(process.env.WARPGRAPH_WERROR ? ['-Werror'] : [])]
   return [
     ...code,
-    `-gencode=arch=compute_${newest},code=compute_${newest}`,
+    `-gencode=arch=compute_${target(newest)},code=compute_${target(newest)}`,
     '-std=c++17',
     '-O3',
     '--threads=2',
