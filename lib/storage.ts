@@ -1,5 +1,6 @@
 import type { Backend } from './backend'
 import type { DType } from './dtype'
+import { Net } from './net'
 
 /**
  * A run of elements on one device, shared by the tensors that are views of it and given back when the last of them
@@ -11,18 +12,18 @@ export class Storage<B = unknown> {
   /** Its elements change from call to call, as an input of a captured function's do: nothing derived may be kept. */
   isRewritten = false
 
-  /**
-   * @param buffer what the backend reads and writes: a typed array on the CPU, the addon's handle on the GPU
-   * @param release gives the memory back; it must not refer to this storage, or the collector could never see it die
-   */
+  /** @param buffer what the backend reads and writes: a typed array on the CPU, the addon's handle on the GPU */
   constructor(
     readonly backend: Backend,
     readonly dtype: DType,
     readonly length: number,
     readonly buffer: B,
-    readonly release: () => void,
   ) {
-    unreachable.register(this, release, this)
+    net.add(this)
+  }
+
+  get isReleased(): boolean {
+    return this.#owners === 0
   }
 
   /** One more tensor shares this storage. */
@@ -34,10 +35,14 @@ export class Storage<B = unknown> {
   /** One owner less; the last one gives the memory back. */
   drop(): void {
     if (--this.#owners > 0) return
-    unreachable.unregister(this)
-    this.release()
+    net.remove(this)
+    this.backend.free(this.buffer)
   }
 }
+
+const net = new Net<Storage>(({ backend, buffer }) => {
+  return () => backend.free(buffer)
+})
 
 /**
  * Runs `body` and drops every storage that it gave to `keep`, whether it returns or throws: what an error leaves
@@ -54,8 +59,6 @@ export function release<T>(body: (keep: (storage: Storage) => Storage) => T): T 
     for (const storage of kept) storage.drop()
   }
 }
-
-const unreachable = new FinalizationRegistry<() => void>((release) => release())
 
 /**
  * With `WARPGRAPH_POISON=1` new storages are filled with 0xff bytes (NaN in every float dtype, −1 in int32) instead

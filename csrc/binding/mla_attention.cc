@@ -32,7 +32,7 @@ void mlaAttention(const Napi::CallbackInfo& info) {
   tensors.out = arguments.data(6, dtype, {sizes.batch, sizes.numQueries, sizes.heads, sizes.valueDim});
 
   const Workspace workspace = arguments.workspace(sizeof(float), {mlaAttentionBlocks(sizes), 2, sizes.rank});
-  arguments.check(launchMlaAttention(dtype, tensors, sizes, workspace.data(), arguments.device().stream()));
+  arguments.check(launchMlaAttention(dtype, tensors, sizes, workspace.data(), arguments.target()));
 }
 
 }  // namespace warpgraph

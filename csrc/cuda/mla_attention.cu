@@ -29,6 +29,7 @@ __global__ void __launch_bounds__(kThreads)
                        const T* __restrict__ wUpV, const T* __restrict__ qRope, const T* __restrict__ kRope,
                        T* __restrict__ out, MlaSizes sizes, float* workspace) {
   __shared__ float weights[kTile];
+  waitForInputs();
   const int lane = threadIdx.x % kWarpSize;
   const int warp = threadIdx.x / kWarpSize;
   const int64_t rank = sizes.rank;
@@ -103,17 +104,16 @@ int64_t mlaAttentionBlocks(const MlaSizes& sizes) {
 }
 
 cudaError_t launchMlaAttention(DType dtype, const MlaTensors& tensors, const MlaSizes& sizes, void* workspace,
-                               cudaStream_t stream) {
+                               const LaunchTarget& target) {
   const int64_t blocks = mlaAttentionBlocks(sizes);
   if (blocks == 0) return cudaSuccess;
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
     const auto input = [](const void* pointer) { return static_cast<const T*>(pointer); };
-    mlaAttentionKernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
-        input(tensors.q), input(tensors.kvLatent), input(tensors.wUpK), input(tensors.wUpV),
-        input(tensors.qRope), input(tensors.kRope), static_cast<T*>(tensors.out), sizes,
-        static_cast<float*>(workspace));
-    return cudaGetLastError();
+    return launchKernel(mlaAttentionKernel<T>, static_cast<unsigned>(blocks), kThreads, target,
+                        input(tensors.q), input(tensors.kvLatent), input(tensors.wUpK), input(tensors.wUpV),
+                        input(tensors.qRope), input(tensors.kRope), static_cast<T*>(tensors.out), sizes,
+                        static_cast<float*>(workspace));
   });
 }
 

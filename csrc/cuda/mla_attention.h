@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cuda/dtype.h"
+#include "cuda/launch_target.h"
 
 namespace warpgraph {
 
@@ -29,6 +30,6 @@ int64_t mlaAttentionBlocks(const MlaSizes& sizes);
 // softmax(scale·(q·k + qRope·kRope))·v with k = latent·wUpK, v = latent·wUpV; query t sees key s when not
 // causal or s ≤ t + numKeys − numQueries, and a query that sees no key gives zeros.
 cudaError_t launchMlaAttention(DType dtype, const MlaTensors& tensors, const MlaSizes& sizes, void* workspace,
-                               cudaStream_t stream);
+                               const LaunchTarget& target);
 
 }  // namespace warpgraph
