@@ -6,7 +6,7 @@ import { formatTable } from '../examples/table'
 import { widen } from 'lib/dtype'
 import { dumpWorkload } from './dump'
 import { InputMaker, type Inputs } from './inputs'
-import { floors, highest, type Limits, measureLimits } from './limits'
+import { floors, highest, type Limits, measureLaunch, measureLimits } from './limits'
 import { formatRatio, formatUs, type ResultRow, type Results } from './results'
 import { Subject } from './subject'
 import { loadTf, runPeers, type Tf } from './tfjs'
@@ -75,6 +75,7 @@ async function measure(
   try {
     const { callAndDispose, wait } = subject
     const ours = time(callAndDispose, wait)
+    const limitsNow = limits && { ...limits, launchUs: measureLaunch(device) }
     const replayed = limits !== null && workload.sets.includes('seed')
     const graph = replayed
       ? timeCaptured((given) => subject.call(given as Subject['tensors']), subject.tensors, wait)
@@ -98,7 +99,7 @@ async function measure(
       ours,
       graph,
       firstCallUs,
-      floors: limits && floors(workload, inputs, limits),
+      floors: limitsNow && floors(workload, inputs, limitsNow),
       peers: tf ? await runPeers(tf, workload, inputs, widen(dtype, out!.elements), say) : [],
     }
   } finally {

@@ -2,12 +2,17 @@ import type { Backend } from './backend'
 import type { DType } from './dtype'
 import { Net } from './net'
 
+let numMade = 0
+
 /**
  * A run of elements on one device, shared by the tensors that are views of it and given back when the last of them
  * is disposed. The garbage collector is the net: a storage that nobody can reach any more is released as well.
  */
 export class Storage<B = unknown> {
   #owners = 1
+
+  /** Its own among all storages, also those that are gone: what is kept about it can be found by it. */
+  readonly id = ++numMade
 
   /** Its elements change from call to call, as an input of a captured function's do: nothing derived may be kept. */
   isRewritten = false

@@ -148,7 +148,7 @@ export interface Addon {
 
   /**
    * out[i] = Σ weights[e]·x[colIdx[e]] over row i's edges. weights (numEdges) float32; x (numSrc, features) and
-   * out (numRows, features) in dtype; features below 2^32.
+   * out (numRows, features) in dtype; features below 2^30.
    */
   gcnAggregate(
     graph: StructureHandle,
@@ -161,7 +161,7 @@ export interface Addon {
 
   /**
    * out[i] = feature-wise maximum of x[src] over row i's edges; `empty` for a row without edges. x (numSrc, features)
-   * and out (numRows, features) in dtype; features below 2^32. indices, when given, gets the winning edge (int32, lowest
+   * and out (numRows, features) in dtype; features below 2^30. indices, when given, gets the winning edge (int32, lowest
    * on ties, −1 for empty rows), (numRows, features).
    */
   csrMax(

@@ -27,7 +27,8 @@ int64_t Arguments::size(size_t index) const {
 
 int64_t Arguments::features(size_t index) const {
   const int64_t features = size(index);
-  if (features > UINT32_MAX) fail(index, "fewer than 2^32 features");
+  constexpr int64_t kMost = (int64_t{1} << 30) - 1;
+  if (features > kMost) fail(index, "fewer than 2^30 features");
   return features;
 }
 

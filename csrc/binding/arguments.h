@@ -35,7 +35,7 @@ class Arguments {
 
   // An integer from 0 to 2^53 − 1.
   int64_t size(size_t index) const;
-  // A number of features: at most 2^32 − 1, which kernels multiply by in one instruction.
+  // A number of features: fewer than 2^30, since kernels count a row's bytes in 32 bits.
   int64_t features(size_t index) const;
   double number(size_t index) const;
   bool boolean(size_t index) const;

@@ -41,7 +41,7 @@ void Environment::shutDown() {
   devices_.clear();
 }
 
-DeviceContext& Environment::device(int index, const char* op) {
+DeviceContext& Environment::context(int index, const char* op) {
   const cudaError_t lost = lostTo(index);
   if (lost != cudaSuccess) {
     throw makeError(std::string(op) + ": cuda:" + std::to_string(index) + " was lost to an earlier error (" +
@@ -52,8 +52,13 @@ DeviceContext& Environment::device(int index, const char* op) {
   if (slot >= devices_.size()) devices_.resize(std::min(slot, kMostDevices) + 1);
   std::unique_ptr<DeviceContext>& context = devices_[std::min(slot, kMostDevices)];
   if (context == nullptr) check(DeviceContext::create(index, &context), index, op);
-  check(context->activate(), index, op);
   return *context;
+}
+
+DeviceContext& Environment::device(int index, const char* op) {
+  DeviceContext& found = context(index, op);
+  check(found.activate(), index, op);
+  return found;
 }
 
 std::shared_ptr<DeviceBuffer> Environment::allocate(DeviceContext& context, size_t bytes, const char* op) {

@@ -33,7 +33,9 @@ class Environment {
   explicit Environment(Napi::Env env);
   ~Environment();
 
-  // The device, current in this thread. Throws when it was lost or cannot be used.
+  // The device. Throws when it was lost or cannot be used.
+  DeviceContext& context(int index, const char* op);
+  // The same, current in this thread.
   DeviceContext& device(int index, const char* op);
 
   // A buffer of uninitialised memory. Throws when memory is short.

@@ -28,7 +28,7 @@ const std::shared_ptr<DeviceBuffer>& source(const Arguments& arguments, const Na
 Napi::Value allocate(const Napi::CallbackInfo& info) {
   const Arguments arguments(info, "allocate", 2);
   Environment& environment = arguments.environment();
-  DeviceContext& context = deviceAt(arguments, 0);
+  DeviceContext& context = environment.context(arguments.deviceIndex(0), arguments.op());
   const auto bytes = static_cast<size_t>(arguments.size(1));
   return environment.adopt(environment.allocate(context, bytes, arguments.op()));
 }

@@ -3,7 +3,8 @@
 //
 // A reduction over neighbours by csr_reduce.cuh, whose head tells what makes it fast. A row's accumulator
 // starts as (−∞, its first edge): a row of −∞ alone keeps that edge, and no identity value can win over a
-// true one.
+// true one. Where a NaN has won, the accumulator does not know its edge, which would cost a comparison per
+// edge and feature; the row is read once more for it before it is written.
 #include "cuda/csr_max.h"
 #include "cuda/csr_reduce_launch.cuh"
 
@@ -12,6 +13,7 @@ namespace {
 
 template <bool kWithEdges>
 struct Max {
+  static constexpr bool kEdgesAreStructure = true;
   float empty;
   int32_t* indices;
 
@@ -25,14 +27,29 @@ struct Max {
     int source;
   };
 
-  __device__ Edge load(const int32_t* colIdx, int64_t begin, int at, int length) const {
-    return {at < length ? __ldcs(colIdx + begin + at) : 0};
+  __device__ Edge load(const int32_t* colIdx, uint32_t edge, bool exists) const {
+    return {exists ? __ldcs(colIdx + edge) : 0};
   }
   __device__ float weight(const Edge&) const { return 1.0f; }
   __device__ float shuffleWeight(const Edge&, int, int) const { return 1.0f; }
 
   // Whether b replaces a: greater, or the first NaN.
   static __device__ bool wins(float b, float a) { return !(b <= a) && !isnan(a); }
+
+  // Finds the edges of NaN that won, among all edges of the item. x is at the lane's first feature.
+  template <typename T, int kVec>
+  __device__ void settle(Accumulator<kVec>& max, const Item& item, const int32_t* colIdx, const T* x,
+                         uint32_t features) const {
+    if constexpr (kWithEdges) {
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) {
+        if (!isnan(max.value[k])) continue;
+        int e = item.begin;
+        while (!isnan(toFloat(x[uint64_t{static_cast<uint32_t>(colIdx[e])} * features + k]))) ++e;
+        max.edge[k] = e;
+      }
+    }
+  }
 
   template <int kVec>
   __device__ void start(Accumulator<kVec>& max, int edge) const {
@@ -49,13 +66,8 @@ struct Max {
     float values[kVec];
     widen(row, values);
     for (int k = 0; k < kVec; ++k) {
-      if constexpr (kWithEdges) {
-        const bool win = wins(values[k], max.value[k]);
-        max.value[k] = win ? values[k] : max.value[k];
-        max.edge[k] = win ? e : max.edge[k];
-      } else {
-        max.value[k] = maxKeepingNaN(max.value[k], values[k]);
-      }
+      if constexpr (kWithEdges) max.edge[k] = values[k] > max.value[k] ? e : max.edge[k];
+      max.value[k] = maxKeepingNaN(max.value[k], values[k]);
     }
   }
   // Equal values, and two NaN, leave the win to the lower edge.

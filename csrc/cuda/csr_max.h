@@ -12,7 +12,7 @@
 namespace warpgraph {
 
 // out[i] = feature-wise maximum of x[src] over row i's edges, `empty` for a row without edges. colIdx (E);
-// x (numSrc, features) and out (N, features) in dtype; features < 2^32. indices (N, features), null or the
+// x (numSrc, features) and out (N, features) in dtype; features < 2^30. indices (N, features), null or the
 // winning edges: the lowest on ties, −1 for a row without edges. workspace holds (numPieces, features)
 // float32, and with indices as many int32.
 cudaError_t launchCsrMax(DType dtype, const int32_t* colIdx, const void* x, float empty, void* out,

@@ -28,13 +28,13 @@ constexpr int kReduceThreads = 256;
 struct Items {
   const Item* items;
   const Hub* hubs;
-  int64_t numItems, numLong, numHubs;
+  int numItems, numLong, numHubs;
   explicit Items(const Schedule& schedule)
       : items(schedule.items),
         hubs(schedule.hubs),
-        numItems(schedule.numItems),
-        numLong(schedule.longerThan(kShortRow)),
-        numHubs(schedule.numHubs) {}
+        numItems(static_cast<int>(schedule.numItems)),
+        numLong(static_cast<int>(schedule.longerThan(kShortRow))),
+        numHubs(static_cast<int>(schedule.numHubs)) {}
 };
 
 // The tensors of one reduction. Partial results of pieces: (numPieces, features), edges only where they are
@@ -52,21 +52,31 @@ struct ReduceArguments {
   int rounds = 1;  // short rows that a worker takes in turn
 };
 
-// kCount rows of x, read together and then added. Checked: only those of the worker's `left` edges.
+// The row of an edge's source, from the lane's first feature on. A row has fewer than 2^32 bytes, which makes
+// this one instruction.
+template <int kVec, typename T>
+__device__ Vector<T, kVec> loadRow(const T* x, uint32_t source, uint32_t rowBytes) {
+  const auto* at = reinterpret_cast<const char*>(x) + uint64_t{source} * rowBytes;
+  return loadVector<kVec>(reinterpret_cast<const T*>(at));
+}
+
+// kCount rows of x, read together and then added. Checked: only those of the worker's `left` edges; the
+// others get a value all the same, or each read would wait for the one before it.
 template <int kCount, bool kChecked, int kLanes, typename T, int kVec, typename Reduce>
 __device__ void addRows(typename Reduce::template Accumulator<kVec>& sum, const Reduce& reduce, const T* x,
-                        uint32_t features, const typename Reduce::Edge& edge, int j, int left,
-                        uint32_t firstEdge) {
+                        uint32_t rowBytes, const typename Reduce::Edge& edge, int j, int left,
+                        int firstEdge) {
   Vector<T, kVec> rows[kCount];
 #pragma unroll
   for (int u = 0; u < kCount; ++u) {
     const uint32_t source = __shfl_sync(kFullWarp, edge.source, j + u, kLanes);
-    if (!kChecked || u < left) rows[u] = loadVector<kVec>(x + uint64_t{source} * features);
+    if constexpr (kChecked) rows[u] = {};
+    if (!kChecked || u < left) rows[u] = loadRow<kVec>(x, source, rowBytes);
   }
 #pragma unroll
   for (int u = 0; u < kCount; ++u) {
     const float weight = reduce.shuffleWeight(edge, j + u, kLanes);
-    if (!kChecked || u < left) reduce.add(sum, rows[u], weight, static_cast<int>(firstEdge + u));
+    if (!kChecked || u < left) reduce.add(sum, rows[u], weight, firstEdge + u);
   }
 }
 
@@ -76,30 +86,32 @@ __device__ void addRows(typename Reduce::template Accumulator<kVec>& sum, const 
 template <typename T, int kVec, int kLanes, int kUnroll, typename Reduce>
 __global__ void __launch_bounds__(kReduceThreads, kUnroll == 4 ? 4 : 2)
     csrReduceKernel(const ReduceArguments<T> arguments, const Reduce reduce) {
-  const int workers = blockDim.x / kLanes;
-  const int lane = threadIdx.x % kLanes;
+  const unsigned workers = blockDim.x / kLanes;
+  const unsigned lane = threadIdx.x % kLanes;
   const Items& schedule = arguments.schedule;
   const bool isLong = blockIdx.x < arguments.longBlocks;
   const int rounds = isLong ? 1 : arguments.rounds;
-  const int64_t end = isLong ? schedule.numLong : schedule.numItems;
-  const int64_t firstItem =
+  const unsigned end = isLong ? schedule.numLong : schedule.numItems;
+  const unsigned firstItem =
       threadIdx.x / kLanes +
-      (isLong ? int64_t{blockIdx.x} * workers
-              : schedule.numLong + int64_t{blockIdx.x - arguments.longBlocks} * workers * rounds);
-  const auto itemAt = [&](int64_t index) { return index < end ? schedule.items[index] : Item{0, 0, 0, -1}; };
+      (isLong ? blockIdx.x * workers
+              : schedule.numLong + (blockIdx.x - arguments.longBlocks) * workers * rounds);
+  const auto itemAt = [&](unsigned index) { return index < end ? schedule.items[index] : Item{0, 0, 0, -1}; };
   const uint32_t features = arguments.features;
+  const uint32_t rowBytes = features * sizeof(T);
 
-  for (int64_t tile = int64_t{blockIdx.y} * kLanes * kVec; tile < features;
-       tile += int64_t{gridDim.y} * kLanes * kVec) {
-    const int64_t feature = tile + lane * kVec;
+  for (uint32_t tile = blockIdx.y * kLanes * kVec; tile < features; tile += gridDim.y * kLanes * kVec) {
+    const uint32_t feature = tile + lane * kVec;
     const bool active = feature < features;
     const T* x = arguments.x + (active ? feature : 0);  // idle lanes read along, and write nothing
     Item nextItem = itemAt(firstItem);
-    waitForInputs();
-    typename Reduce::Edge next = reduce.load(arguments.colIdx, nextItem.begin, lane, nextItem.length());
+    if constexpr (!Reduce::kEdgesAreStructure) waitForInputs();
+    typename Reduce::Edge next =
+        reduce.load(arguments.colIdx, nextItem.begin + lane, static_cast<int>(lane) < nextItem.length());
+    if constexpr (Reduce::kEdgesAreStructure) waitForInputs();
 #pragma unroll 1
     for (int round = 0; round < rounds; ++round) {
-      const int64_t itemIndex = firstItem + int64_t{round} * workers;
+      const unsigned itemIndex = firstItem + round * workers;
       const Item item = nextItem;
       nextItem = itemAt(round + 1 < rounds ? itemIndex + workers : end);
       const int length = item.length();
@@ -114,17 +126,17 @@ __global__ void __launch_bounds__(kReduceThreads, kUnroll == 4 ? 4 : 2)
       do {
         const typename Reduce::Edge edge = next;
         const bool isLast = chunk + kLanes >= longest;
-        next = isLast ? reduce.load(arguments.colIdx, nextItem.begin, lane, nextItem.length())
-                      : reduce.load(arguments.colIdx, item.begin, chunk + kLanes + lane, length);
+        const int at = static_cast<int>(lane) + (isLast ? 0 : chunk + kLanes);
+        const Item& from = isLast ? nextItem : item;
+        next = reduce.load(arguments.colIdx, from.begin + at, at < from.length());
 #pragma unroll 1
         for (int j = 0; j < kLanes; j += kUnroll) {
           const int at = chunk + j;
           if (at + kUnroll <= shortest) {
-            addRows<kUnroll, false, kLanes, T, kVec>(sum, reduce, x, features, edge, j, 0,
-                                                     static_cast<uint32_t>(item.begin) + at);
+            addRows<kUnroll, false, kLanes, T, kVec>(sum, reduce, x, rowBytes, edge, j, 0, item.begin + at);
           } else if (at < longest) {
-            addRows<kUnroll, true, kLanes, T, kVec>(sum, reduce, x, features, edge, j, length - at,
-                                                    static_cast<uint32_t>(item.begin) + at);
+            addRows<kUnroll, true, kLanes, T, kVec>(sum, reduce, x, rowBytes, edge, j, length - at,
+                                                    item.begin + at);
           } else {
             break;
           }
@@ -132,8 +144,9 @@ __global__ void __launch_bounds__(kReduceThreads, kUnroll == 4 ? 4 : 2)
         chunk += kLanes;
       } while (chunk < longest);
       if (!active || itemIndex >= end) continue;
+      reduce.settle(sum, item, arguments.colIdx, x, features);
       if (item.isPiece()) {
-        const int64_t to = itemIndex * features + feature;  // item p is piece p
+        const int64_t to = int64_t{itemIndex} * features + feature;  // item p is piece p
         reduce.writePartial(sum, arguments.partialValues, arguments.partialEdges, to);
       } else {
         const int64_t to = item.row * int64_t{features} + feature;
@@ -159,19 +172,20 @@ __device__ void reduceNarrowItem(const ReduceArguments<T>& arguments, const Redu
   for (int v = 0; v < kVectors; ++v) reduce.start(sums[v], item.begin);
 #pragma unroll 4
   for (int at = lane; at < length; at += kLanes) {
-    const typename Reduce::Edge edge = reduce.load(arguments.colIdx, item.begin, at, length);
-    const T* x = arguments.x + uint64_t{static_cast<uint32_t>(edge.source)} * features;
+    const typename Reduce::Edge edge = reduce.load(arguments.colIdx, item.begin + at, true);
+    const auto source = static_cast<uint32_t>(edge.source);
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (v * kVec >= features) break;
-      reduce.add(sums[v], loadVector<kVec>(x + v * kVec), reduce.weight(edge),
-                 static_cast<uint32_t>(item.begin) + at);
+      reduce.add(sums[v], loadRow<kVec>(arguments.x + v * kVec, source, features * sizeof(T)),
+                 reduce.weight(edge), item.begin + at);
     }
   }
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
     for (int offset = kLanes / 2; offset > 0; offset /= 2) reduce.combineLanes(sums[v], mask, offset);
     if (lane != v || v * kVec >= features) continue;
+    reduce.settle(sums[v], item, arguments.colIdx, arguments.x + v * kVec, features);
     if (item.isPiece()) {
       const int64_t to = itemIndex * features + v * kVec;
       reduce.writePartial(sums[v], arguments.partialValues, arguments.partialEdges, to);

@@ -31,7 +31,7 @@ cudaError_t launchReduceWith(ReduceArguments<T> arguments, const Reduce& reduce,
   // all multiprocessors take part.
   const int64_t lanes = schedule.numItems * tiles * kLanes;
   if (lanes <= int64_t{target.limits.multiprocessors} * kReduceThreads * 2 * kShortRows) {
-    return launch(csrReduceKernel<T, kVec, kLanes, 8, Reduce>, kSmallBlock, 1);
+    return launch(csrReduceKernel<T, kVec, kLanes, std::min(kLanes, 16), Reduce>, kSmallBlock, 1);
   }
   return launch(csrReduceKernel<T, kVec, kLanes, 4, Reduce>, kReduceThreads, kShortRows);
 }

@@ -11,6 +11,7 @@ namespace warpgraph {
 namespace {
 
 struct WeightedSum {
+  static constexpr bool kEdgesAreStructure = false;  // a kernel computed the weights, maybe the last one
   const float* weights;
 
   template <int kVec>
@@ -23,8 +24,8 @@ struct WeightedSum {
     float weight;
   };
 
-  __device__ Edge load(const int32_t* colIdx, int64_t begin, int at, int length) const {
-    return at < length ? Edge{__ldcs(colIdx + begin + at), __ldcs(weights + begin + at)} : Edge{0, 0.0f};
+  __device__ Edge load(const int32_t* colIdx, uint32_t edge, bool exists) const {
+    return exists ? Edge{__ldcs(colIdx + edge), __ldcs(weights + edge)} : Edge{0, 0.0f};
   }
   __device__ float weight(const Edge& edge) const { return edge.weight; }
   __device__ float shuffleWeight(const Edge& edge, int lane, int width) const {
@@ -53,6 +54,8 @@ struct WeightedSum {
   __device__ void combineLanes(Accumulator<kVec>& sum, unsigned mask, int offset) const {
     for (float& value : sum.value) value += __shfl_xor_sync(mask, value, offset);
   }
+  template <typename T, int kVec>
+  __device__ void settle(Accumulator<kVec>&, const Item&, const int32_t*, const T*, uint32_t) const {}
   template <typename T, int kVec>
   __device__ void write(const Accumulator<kVec>& sum, bool, T* out, int64_t) const {
     storeVectorOnce(out, sum.value);

@@ -17,7 +17,7 @@ cudaError_t launchGcnWeights(const int32_t* colIdx, const float* dstDegrees, con
                              float* weights, const Schedule& schedule, const LaunchTarget& target);
 
 // out[i] = Σ weights[e]·x[colIdx[e]] over row i's edges. x (numSrc, features) and out (N, features) in dtype;
-// features < 2^32. workspace holds (numPieces, features) float32.
+// features < 2^30. workspace holds (numPieces, features) float32.
 cudaError_t launchGcnAggregate(DType dtype, const int32_t* colIdx, const float* weights, const void* x,
                                void* out, int64_t numSrc, int64_t features, const Schedule& schedule,
                                void* workspace, const LaunchTarget& target);

@@ -3,12 +3,13 @@
 // What makes it fast: scores of a row lie together, so a worker reads them as one stream, up to 16 bytes a
 // lane, and keeps up to kSteps·slots edges in registers: read once, exponentiated once, written once. Rows
 // lie in the schedule in order of length (schedule.h), so each gets a worker that just holds it, of 4, 8, 16
-// or 32 lanes or a whole block, and the workers of a warp go the same way. What a block's registers do not
-// hold is read again, from cache. Only a row that would keep one block long after the others is done in
+// or 32 lanes, or of several warps, and the workers of a warp go the same way. What a block's registers do
+// not hold is read again, from cache. Only a row that would keep one block long after the others is done in
 // pieces, which leave their maximum and sum in the workspace for a second launch to write out (the online
 // softmax of Milakov and Gimelshein, arXiv:1805.02867). Many heads are done in tiles, the grid's slow axis.
 //
-// Lanes: `perEdge` lanes hold the heads of one edge, kVec each; `slots` edges are held at a time. The maximum
+// Lanes: `perEdge` lanes, a power of two, hold the heads of one edge, kVec each, the last ones idle when the
+// heads do not fill them; `slots` edges are held at a time. The maximum
 // ignores NaN, which then reaches the sum and so the whole segment-head. A segment of −∞ alone keeps the sum
 // at 0: zeros.
 #include "cuda/common.cuh"
@@ -18,10 +19,13 @@
 namespace warpgraph {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreadsLog = 8;
+constexpr int kThreads = 1 << kThreadsLog;
 constexpr int kBlocks = 4;  // per multiprocessor
 constexpr int kSteps = 4;
-constexpr int kMostPerEdge = 8;
+constexpr int kMostPerEdgeLog = 3;
+constexpr int kMostHeads = 4 << kMostPerEdgeLog;  // of a tile
+constexpr int kSharedFloats = kThreads / kWarpSize * kMostHeads;
 
 // A hub of more pieces is done piece by piece; one of fewer as a single row.
 constexpr int kMostPiecesPerBlock = 32;
@@ -60,8 +64,8 @@ __device__ Stats merge(const Stats& a, const Stats& b) {
 }
 
 // Which blocks take which items: a class per size of worker, after the hubs.
-constexpr int kClasses = 5;
-constexpr int kLanesOf[kClasses] = {kThreads, 32, 16, 8, 4};
+constexpr int kClasses = 7;
+constexpr int kLanesLogOf[kClasses] = {kThreadsLog, 7, 6, 5, 4, 3, 2};
 
 template <typename T>
 struct SoftmaxArguments {
@@ -69,7 +73,7 @@ struct SoftmaxArguments {
   T* out;
   Stats* partials;  // (numPieces, heads)
   int64_t heads;
-  int perEdge;
+  int perEdgeLog;
   const Item* items;
   const Hub* hubs;
   int64_t numHubs, numPieces;
@@ -83,57 +87,70 @@ struct Run {
   int length;
 };
 
-// Combines one value of each slot with `op`, in all lanes of the worker that hold the same heads. The slots
-// of one warp meet in shuffles, the warps of a block in shared memory.
-template <int kLanes, typename Op>
-__device__ float overSlots(float value, int perEdge, float* shared, Op op) {
+// All lanes of a worker of more than a warp have come here, and see what the others have stored.
+template <int kLanes>
+__device__ void workerBarrier() {
+  if constexpr (kLanes == kThreads) {
+    __syncthreads();
+  } else {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + threadIdx.x / kLanes), "n"(kLanes) : "memory");
+  }
+}
+
+// Combines the values of all slots with `op`, in all lanes of the worker that hold the same heads. The slots
+// of one warp meet in shuffles, the warps of a worker in shared memory.
+template <int kLanes, int kVec, typename Op>
+__device__ void overSlots(float (&values)[kVec], int perEdge, float* shared, Op op) {
   constexpr int kInWarp = kLanes < kWarpSize ? kLanes : kWarpSize;
   const unsigned mask = workerMask<kInWarp>();
-  const int lane = threadIdx.x % kInWarp;
-  if ((perEdge & (perEdge - 1)) == 0) {
-    for (int offset = perEdge; offset < kInWarp; offset *= 2)
-      value = op(value, __shfl_xor_sync(mask, value, offset));
-  } else {
-    const float own = value;
-    value = __shfl_sync(mask, own, lane % perEdge, kInWarp);
-    for (int slot = 1; slot < kInWarp / perEdge; ++slot)
-      value = op(value, __shfl_sync(mask, own, lane % perEdge + slot * perEdge, kInWarp));
+#pragma unroll
+  for (int offset = kInWarp / 2; offset > 0; offset /= 2) {
+    if (offset < perEdge) break;
+    for (float& value : values) value = op(value, __shfl_xor_sync(mask, value, offset));
   }
   if constexpr (kLanes > kWarpSize) {
     constexpr int kWarps = kLanes / kWarpSize;
-    __syncthreads();  // the values before these were read
-    if (lane < perEdge) shared[threadIdx.x / kWarpSize * kMostPerEdge + lane] = value;
-    __syncthreads();
-    value = shared[lane % perEdge];
-    for (int warp = 1; warp < kWarps; ++warp) value = op(value, shared[warp * kMostPerEdge + lane % perEdge]);
+    const int lane = threadIdx.x % kWarpSize;
+    const int mine = lane & (perEdge - 1);
+    float* ofWorker = shared + threadIdx.x / kLanes * kWarps * kMostHeads;
+    workerBarrier<kLanes>();  // the values before these were read
+    if (lane < perEdge) {
+      for (int k = 0; k < kVec; ++k)
+        ofWorker[threadIdx.x % kLanes / kWarpSize * kMostHeads + mine * kVec + k] = values[k];
+    }
+    workerBarrier<kLanes>();
+    for (int k = 0; k < kVec; ++k) {
+      values[k] = ofWorker[mine * kVec + k];
+      for (int warp = 1; warp < kWarps; ++warp)
+        values[k] = op(values[k], ofWorker[warp * kMostHeads + mine * kVec + k]);
+    }
   }
-  return value;
 }
 
 // One run by one worker. With partials the run is a piece, whose maxima and sums (heads) go there.
-template <int kLanes, int kVec, typename T>
-__device__ void softmaxRun(const SoftmaxArguments<T>& arguments, const Run& run, Stats* partials) {
-  constexpr int kInWarp = kLanes < kWarpSize ? kLanes : kWarpSize;
-  __shared__ float shared[kLanes > kWarpSize ? kLanes / kWarpSize * kMostPerEdge : 1];
-  const int lane = threadIdx.x % kInWarp;
-  const int warp = threadIdx.x % kLanes / kInWarp;
+template <int kLanesLog, int kVec, typename T>
+__device__ void softmaxRun(const SoftmaxArguments<T>& arguments, const Run& run, Stats* partials,
+                           float* shared) {
+  constexpr int kLanes = 1 << kLanesLog;
+  const int lane = threadIdx.x % kLanes;
+  const int perEdgeLog = arguments.perEdgeLog;
+  const int perEdge = 1 << perEdgeLog;
+  const int slots = kLanes >> perEdgeLog;
+  const int slot = lane >> perEdgeLog;
   const int64_t heads = arguments.heads;
-  const int perEdge = arguments.perEdge;
-  const int slotsInWarp = kInWarp / perEdge;
-  const int slots = slotsInWarp * (kLanes / kInWarp);
-  const int slot = lane / perEdge < slotsInWarp ? warp * slotsInWarp + lane / perEdge : slots;
+  const int64_t stride = slots * heads;  // from one of a lane's edges to its next
   const auto maxOf = [](float a, float b) { return fmaxf(a, b); };
   const auto sumOf = [](float a, float b) { return a + b; };
-  const int64_t stride = slots * heads;  // from one of a lane's edges to its next
 
   for (int64_t tile = int64_t{blockIdx.y} * perEdge * kVec; tile < heads;
        tile += int64_t{gridDim.y} * perEdge * kVec) {
-    const int64_t head = tile + lane % perEdge * kVec;
-    const bool active = slot < slots && head < heads;
+    const int64_t head = tile + (lane & (perEdge - 1)) * kVec;
+    const bool active = head < heads;
     const int64_t first = (run.begin + slot) * heads + head;
     const T* scores = arguments.scores + first;
     T* out = arguments.out + first;
-    const int mine = active ? (run.length - slot + slots - 1) / slots : 0;  // this lane's edges
+    // This lane's edges.
+    const int mine = active ? (run.length - slot + slots - 1) >> (kLanesLog - perEdgeLog) : 0;
     float max[kVec];
     float sum[kVec];
     float values[kVec];
@@ -154,17 +171,15 @@ __device__ void softmaxRun(const SoftmaxArguments<T>& arguments, const Run& run,
       for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], kept[step][k]);
     }
     if constexpr (kLanes == kThreads) {
-#pragma unroll 4
+#pragma unroll 2
       for (int step = kSteps; step < mine; ++step) {
         widen(loadVector<kVec>(scores + step * stride), values);
         for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], values[k]);
       }
     }
     float base[kVec];
-    for (int k = 0; k < kVec; ++k) {
-      max[k] = overSlots<kLanes>(max[k], perEdge, shared, maxOf);
-      base[k] = baseOf(max[k]);
-    }
+    overSlots<kLanes>(max, perEdge, shared, maxOf);
+    for (int k = 0; k < kVec; ++k) base[k] = baseOf(max[k]);
 
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
@@ -173,13 +188,13 @@ __device__ void softmaxRun(const SoftmaxArguments<T>& arguments, const Run& run,
       for (int k = 0; k < kVec; ++k) sum[k] += kept[step][k];
     }
     if constexpr (kLanes == kThreads) {
-#pragma unroll 4
+#pragma unroll 2
       for (int step = kSteps; step < mine; ++step) {
         widen(loadVector<kVec>(scores + step * stride), values);
         for (int k = 0; k < kVec; ++k) sum[k] += exponential(values[k] - base[k]);
       }
     }
-    for (int k = 0; k < kVec; ++k) sum[k] = overSlots<kLanes>(sum[k], perEdge, shared, sumOf);
+    overSlots<kLanes>(sum, perEdge, shared, sumOf);
 
     if (kLanes == kThreads && partials != nullptr) {
       if (active && slot == 0) {
@@ -196,7 +211,7 @@ __device__ void softmaxRun(const SoftmaxArguments<T>& arguments, const Run& run,
       storeVectorOnce(out + step * stride, kept[step]);
     }
     if constexpr (kLanes == kThreads) {
-#pragma unroll 4
+#pragma unroll 2
       for (int step = kSteps; step < mine; ++step) {
         widen(loadVector<kVec>(scores + step * stride), values);
         for (int k = 0; k < kVec; ++k) values[k] = exponential(values[k] - base[k]) * factor[k];
@@ -208,49 +223,52 @@ __device__ void softmaxRun(const SoftmaxArguments<T>& arguments, const Run& run,
 
 // A hub's block: all of the row when it has few pieces, and nothing otherwise.
 template <int kVec, typename T>
-__device__ void softmaxHub(const SoftmaxArguments<T>& arguments, const Hub& hub) {
+__device__ void softmaxHub(const SoftmaxArguments<T>& arguments, const Hub& hub, float* shared) {
   if (hub.numPieces > kMostPiecesPerBlock) return;
   const int begin = arguments.items[hub.firstPiece].begin;
   const int end = arguments.items[hub.firstPiece + hub.numPieces - 1].end;
-  softmaxRun<kThreads, kVec>(arguments, {begin, end - begin}, nullptr);
+  softmaxRun<kThreadsLog, kVec>(arguments, {begin, end - begin}, nullptr, shared);
 }
 
 template <int kClass, int kVec, typename T>
-__device__ void softmaxClass(const SoftmaxArguments<T>& arguments) {
-  constexpr int kLanes = kLanesOf[kClass];
+__device__ void softmaxClass(const SoftmaxArguments<T>& arguments, float* shared) {
+  constexpr int kLanesLog = kLanesLogOf[kClass];
   if (kClass + 1 < kClasses && blockIdx.x >= arguments.firstBlock[kClass + 1]) {
-    softmaxClass<kClass + 1 < kClasses ? kClass + 1 : kClass, kVec>(arguments);
+    softmaxClass<kClass + 1 < kClasses ? kClass + 1 : kClass, kVec>(arguments, shared);
     return;
   }
   const int64_t index = arguments.firstItem[kClass] +
-                        int64_t{blockIdx.x - arguments.firstBlock[kClass]} * (kThreads / kLanes) +
-                        threadIdx.x / kLanes;
+                        (int64_t{blockIdx.x - arguments.firstBlock[kClass]} << (kThreadsLog - kLanesLog)) +
+                        (threadIdx.x >> kLanesLog);
   if (index >= arguments.firstItem[kClass + 1]) return;
   const Item item = arguments.items[index];
   waitForInputs();
-  softmaxRun<kLanes, kVec>(arguments, {item.begin, item.length()}, nullptr);
+  softmaxRun<kLanesLog, kVec>(arguments, {item.begin, item.length()}, nullptr, shared);
 }
 
 template <typename T, int kVec>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     segmentSoftmaxKernel(const SoftmaxArguments<T> arguments) {
+  __shared__ float shared[kSharedFloats];
   if (blockIdx.x < arguments.firstBlock[0]) {
+    const Hub hub = arguments.hubs[blockIdx.x];
     waitForInputs();
-    softmaxHub<kVec>(arguments, arguments.hubs[blockIdx.x]);
+    softmaxHub<kVec>(arguments, hub, shared);
   } else {
-    softmaxClass<0, kVec>(arguments);
+    softmaxClass<0, kVec>(arguments, shared);
   }
 }
 
 // Maximum and sum of each piece of the hubs that are done in pieces.
 template <typename T, int kVec>
 __global__ void __launch_bounds__(kThreads) pieceSoftmaxKernel(const SoftmaxArguments<T> arguments) {
+  __shared__ float shared[kSharedFloats];
   waitForInputs();
   for (int64_t piece = blockIdx.x; piece < arguments.numPieces; piece += gridDim.x) {
     const Item item = arguments.items[piece];
     if (arguments.hubs[item.hub].numPieces <= kMostPiecesPerBlock) continue;
-    softmaxRun<kThreads, kVec>(arguments, {item.begin, item.length()},
-                               arguments.partials + piece * arguments.heads);
+    softmaxRun<kThreadsLog, kVec>(arguments, {item.begin, item.length()},
+                                  arguments.partials + piece * arguments.heads, shared);
   }
 }
 
@@ -299,18 +317,20 @@ __global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArgume
 template <typename T, int kVec>
 cudaError_t launch(SoftmaxArguments<T> arguments, const Schedule& schedule, const LaunchTarget& target) {
   const int64_t headVectors = arguments.heads / kVec;
-  arguments.perEdge = static_cast<int>(std::min(headVectors, int64_t{kMostPerEdge}));
-  const int64_t tiles = (headVectors + arguments.perEdge - 1) / arguments.perEdge;
+  while (arguments.perEdgeLog < kMostPerEdgeLog && int64_t{1} << arguments.perEdgeLog < headVectors)
+    ++arguments.perEdgeLog;
+  const int64_t tiles = ((headVectors - 1) >> arguments.perEdgeLog) + 1;
   // A class takes the rows that the next one's registers do not hold.
   unsigned blocks = static_cast<unsigned>(schedule.numHubs);
   int64_t item = schedule.numPieces;
   for (int c = 0; c < kClasses; ++c) {
     const bool isLast = c + 1 == kClasses;
-    const int64_t held = isLast ? 0 : int64_t{kLanesOf[c + 1] / arguments.perEdge} * kSteps;
+    const int64_t slots = isLast ? 0 : (int64_t{1} << kLanesLogOf[c + 1]) >> arguments.perEdgeLog;
+    const int64_t held = slots * kSteps;
     const int64_t end = isLast ? schedule.numItems : std::max(item, schedule.longerThan(held));
     arguments.firstBlock[c] = blocks;
     arguments.firstItem[c] = item;
-    const int64_t perBlock = kThreads / kLanesOf[c];
+    const int64_t perBlock = kThreads >> kLanesLogOf[c];
     blocks += static_cast<unsigned>((end - item + perBlock - 1) / perBlock);
     item = end;
   }

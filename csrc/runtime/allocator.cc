@@ -29,7 +29,7 @@ Allocator& Allocator::of(int device) {
   static auto& all = *new std::map<int, Allocator*>;
   const std::lock_guard<std::mutex> lock(mutex);
   Allocator*& allocator = all[device];
-  if (allocator == nullptr) allocator = new Allocator;
+  if (allocator == nullptr) allocator = new Allocator(device);
   return *allocator;
 }
 
@@ -71,7 +71,8 @@ cudaError_t StreamCache::allocate(size_t bytes, Block* block) {
       cached.pop_back();
       figures.cachedBytes -= static_cast<int64_t>(size.bytes);
     } else {
-      cudaError_t error = cudaMalloc(&block->data, size.bytes);
+      cudaError_t error = cudaSetDevice(allocator_.device_);
+      if (error == cudaSuccess) error = cudaMalloc(&block->data, size.bytes);
       if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError();  // the failure was handled: later calls must not find it
         error = allocator_.emptyCacheLocked();

@@ -52,8 +52,11 @@ class Allocator {
  private:
   friend class StreamCache;
 
+  explicit Allocator(int device) : device_(device) {}
+
   cudaError_t emptyCacheLocked();
 
+  const int device_;
   std::mutex mutex_;
   std::vector<StreamCache*> caches_;
   AllocatorFigures figures_;
@@ -65,7 +68,7 @@ class StreamCache {
   explicit StreamCache(Allocator& allocator) : allocator_(allocator) {}
 
   // A block for work on the stream. When the device is short of memory the cache is freed and the call tried
-  // once more. The device must be current. Zero bytes give a null block.
+  // once more. Zero bytes give a null block. The device becomes current when the driver has to be asked.
   cudaError_t allocate(size_t bytes, Block* block);
 
   // Takes the block back; work already queued on the stream may still use it.

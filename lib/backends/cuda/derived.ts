@@ -41,10 +41,10 @@ const net = new Net<DeviceStructure>(({ addon, handle }) => {
   return () => addon.releaseStructure(handle)
 })
 
-/** Degrees that were used last, and the edge weights under them. The degrees are not kept alive by it. */
+/** The ids of degrees that were used last, and the edge weights under them. */
 interface WeightsEntry {
-  readonly dstDegrees: WeakRef<Storage>
-  readonly srcDegrees: WeakRef<Storage>
+  readonly dstDegrees: number
+  readonly srcDegrees: number
   readonly weights: Storage
 }
 
@@ -56,7 +56,7 @@ export class GcnWeights implements Droppable {
   /** The weights under these degrees, made when they are not kept. */
   under(dstDegrees: Storage, srcDegrees: Storage, make: () => Storage): Storage {
     const known = this.#entries.findIndex(
-      (entry) => entry.dstDegrees.deref() === dstDegrees && entry.srcDegrees.deref() === srcDegrees,
+      (entry) => entry.dstDegrees === dstDegrees.id && entry.srcDegrees === srcDegrees.id,
     )
     if (known >= 0) {
       if (!dstDegrees.isRewritten && !srcDegrees.isRewritten) return this.#entries[known]!.weights
@@ -64,7 +64,7 @@ export class GcnWeights implements Droppable {
       for (const stale of this.#entries.splice(known, 1)) stale.weights.drop()
     }
     const weights = make()
-    const entry = { dstDegrees: new WeakRef(dstDegrees), srcDegrees: new WeakRef(srcDegrees), weights }
+    const entry = { dstDegrees: dstDegrees.id, srcDegrees: srcDegrees.id, weights }
     for (const old of this.#entries.splice(GcnWeights.#most - 1)) old.weights.drop()
     this.#entries.unshift(entry)
     return weights
