@@ -1,5 +1,11 @@
 import type { Backend } from './backend'
-import type { DType } from './dtype'
+import type { DType, RawArray } from './dtype'
+
+/** The least and the greatest of some integers; of none, ∞ and −∞. */
+export interface Bounds {
+  readonly least: number
+  readonly greatest: number
+}
 
 /**
  * A run of elements on one device, shared by the tensors that are views of it and given back when the last of them
@@ -7,6 +13,7 @@ import type { DType } from './dtype'
  */
 export class Storage<B = unknown> {
   #owners = 1
+  #bounds: Bounds | null = null
 
   /** Its elements change from call to call, as an input of a captured function's do: nothing derived may be kept. */
   isRewritten = false
@@ -23,6 +30,17 @@ export class Storage<B = unknown> {
     readonly release: () => void,
   ) {
     unreachable.register(this, release, this)
+  }
+
+  /** The bounds of int32 elements that came from the host; null where a device computed or rewrites them. */
+  get bounds(): Bounds | null {
+    return this.isRewritten ? null : this.#bounds
+  }
+
+  /** Notes what the elements are bounded by, when they come from the host. */
+  withBoundsOf(elements: RawArray): this {
+    if (this.dtype === 'int32') this.#bounds = boundsOf(elements)
+    return this
   }
 
   /** One more tensor shares this storage. */
@@ -53,6 +71,17 @@ export function release<T>(body: (keep: (storage: Storage) => Storage) => T): T 
   } finally {
     for (const storage of kept) storage.drop()
   }
+}
+
+function boundsOf(elements: RawArray): Bounds {
+  let least = Infinity
+  let greatest = -Infinity
+  for (let i = 0; i < elements.length; i++) {
+    const value = elements[i]!
+    if (value < least) least = value
+    if (value > greatest) greatest = value
+  }
+  return { least, greatest }
 }
 
 const unreachable = new FinalizationRegistry<() => void>((release) => release())

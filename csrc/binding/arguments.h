@@ -34,6 +34,8 @@ class Arguments {
   const char* op() const { return op_; }
   Environment& environment() const { return environment_; }
 
+  // An integer of at most 2^53 − 1 either way.
+  int64_t integer(size_t index) const;
   // An integer from 0 to 2^53 − 1.
   int64_t size(size_t index) const;
   // A number of features: at most 2^32 − 1, which kernels multiply by in one instruction.

@@ -33,7 +33,7 @@ __device__ void absorbQuery(const MlaPlainAttention& attention, const MlaSizes& 
                             float* query) {
   const T* q = static_cast<const T*>(attention.q) + item * attention.qStride;
   const T* wUpK = static_cast<const T*>(attention.wUpK);
-  if (wUpK == nullptr) {
+  if (attention.absorbed) {
     for (int64_t r = threadIdx.x; r < sizes.rank; r += kThreads) query[r] = toFloat(q[r]);
     return;
   }
@@ -51,11 +51,11 @@ __device__ void writeResult(const MlaPlainAttention& attention, const MlaSizes& 
                             const float* mean, float sum) {
   const T* wUpV = static_cast<const T*>(attention.wUpV);
   const int64_t head = item % sizes.heads;
-  const int64_t width = wUpV == nullptr ? sizes.rank : sizes.valueDim;
+  const int64_t width = attention.absorbed ? sizes.rank : sizes.valueDim;
   T* out = static_cast<T*>(attention.out) + item * width;
   for (int64_t d = threadIdx.x; d < width; d += kThreads) {
     float value = 0.0f;
-    if (wUpV == nullptr) {
+    if (attention.absorbed) {
       value = mean[d];
     } else {
       for (int64_t r = 0; r < sizes.rank; ++r) {
@@ -143,13 +143,14 @@ int64_t blocksOf(const MlaSizes& sizes) {
 }  // namespace
 
 MlaPlainAttention plainOf(const MlaAttention& attention, const MlaSizes& sizes) {
-  return {attention.q,    sizes.headDim,  attention.qRope, sizes.ropeDim, attention.wUpK,
-          attention.wUpV, attention.keys, attention.out,   attention.lse, nullptr};
+  return {false,          attention.q,    sizes.headDim, attention.qRope, sizes.ropeDim, attention.wUpK,
+          attention.wUpV, attention.keys, attention.out, attention.lse,   nullptr};
 }
 
 MlaPlainAttention plainOf(const MlaLatentAttention& attention) {
-  return {attention.qLatent, attention.qLatentStride, attention.qRope, attention.qRopeStride, nullptr,
-          nullptr,           attention.keys,          attention.out,   attention.lse,         nullptr};
+  return {true,    attention.qLatent, attention.qLatentStride, attention.qRope, attention.qRopeStride,
+          nullptr, nullptr,           attention.keys,          attention.out,   attention.lse,
+          nullptr};
 }
 
 size_t mlaPlainWorkspaceBytes(const MlaSizes& sizes) {

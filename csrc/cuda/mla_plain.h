@@ -6,15 +6,15 @@ namespace warpgraph {
 
 // Attention in the latents' space by plain loops, for every shape and option.
 struct MlaPlainAttention {
-  const void* q;  // (batch, numQueries, heads, headDim), or in the latents' space (…, rank) when wUpK is null
+  bool absorbed;    // q is in the latents' space already, and out stays there: no up-projections
+  const void* q;    // (batch, numQueries, heads, headDim); absorbed: (…, rank)
   int64_t qStride;  // elements from one (b, t, h) row to the next
   const void* qRope;
   int64_t qRopeStride;
-  const void* wUpK;  // (rank, heads, headDim), or null
-  const void* wUpV;  // (rank, heads, valueDim), or null: out (batch, numQueries, heads, rank) is in the
-                     // latents' space
+  const void* wUpK;  // (rank, heads, headDim)
+  const void* wUpV;  // (rank, heads, valueDim)
   MlaKeys keys;
-  void* out;
+  void* out;          // (batch, numQueries, heads, valueDim); absorbed: (…, rank)
   float* lse;         // or null
   const int* onlyIf;  // device flag, or null: do nothing when it is 0
 };
