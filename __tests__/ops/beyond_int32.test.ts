@@ -19,8 +19,8 @@ import 'warpgraph/testing/jest'
 
 const features = 192
 const large = 12_143_200
-const small = 8600
-/** Rows that are reduced to one; divides both numbers of rows, and takes every value. */
+const small = 17_200
+/** Rows that are reduced to one; divides both numbers of rows, as 16 does, and takes every value. */
 const chunk = 4300
 /** Rows of the small source: 64 different values, (r·7 + f·3) mod 64 / 64, exact in float16. */
 const sources = 1000
