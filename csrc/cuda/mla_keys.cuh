@@ -21,9 +21,10 @@ __device__ inline int64_t mlaSeen(const MlaSizes& sizes, int64_t length, int64_t
 // The row of the latents (and of their rope part) that holds key s. Page numbers are clamped, as lengths are.
 __device__ inline int64_t mlaRow(const MlaKeys& keys, int64_t sequence, int64_t s) {
   if (keys.blockTable == nullptr) return sequence * keys.numKeys + s;
-  const int64_t entry = keys.blockTable[sequence * keys.pagesPerSequence + s / keys.pageSize];
+  const int shift = __ffsll(keys.pageSize) - 1;  // pages are powers of two
+  const int64_t entry = keys.blockTable[sequence * keys.pagesPerSequence + (s >> shift)];
   const int64_t page = min(max(entry, int64_t{0}), keys.numPages - 1);
-  return page * keys.pageSize + s % keys.pageSize;
+  return (page << shift) + (s & (keys.pageSize - 1));
 }
 
 }  // namespace warpgraph
