@@ -8,8 +8,9 @@
 // values (a lane per dimension). Absorbed, since the work then splits over queries; keys and values would be
 // made by every tile anew.
 //
-// Rows in shared memory are padded with zeros to whole 16-byte vectors, an odd number of them, so that lanes
-// that read vectors of consecutive rows meet no bank conflicts. Products are exact float32.
+// Copies are dealt to threads in chunks, as large as the row lengths allow: 16 bytes, 4, or a single half
+// element. Rows in shared memory are padded with zeros to whole 16-byte vectors, an odd number of them, so
+// that lanes that read vectors of consecutive rows meet no bank conflicts. Products are exact float32.
 #include "cuda/common.cuh"
 #include "cuda/mla_keys.cuh"
 #include "cuda/mla_small.h"
@@ -24,6 +25,7 @@ constexpr int kVectorBytes = 16;
 constexpr int kMostQueriesPerWarp = 4;
 constexpr int64_t kMostSharedBytes = 48 << 10;  // what every card grants without being asked
 constexpr int64_t kMostProducts = 1 << 25;      // from there on tensor cores are worth their launches
+constexpr int64_t kMostGrid = 65535;            // blocks in y and z
 constexpr float kLog2e = 1.4426950408889634f;
 constexpr float kLn2 = 0.6931471805599453f;
 
@@ -36,7 +38,8 @@ struct Layout {
   int queryStride;  // a row: query, then rotated part
   int contextStart, weightsStart,
       scratch;  // of a warp, in floats: the absorbed query, the sum of latents, the weights
-  int keysAt, wUpKAt, wUpVAt, queriesAt, scratchAt, bytes;  // bytes from the start
+  int keysAt, wUpKAt, wUpVAt, queriesAt, scratchAt, bytes;       // bytes from the start
+  unsigned headDivisor, rankDivisor, valueDivisor, ropeDivisor;  // ⌈2³² / chunks of a row⌉
   int tileQueries, tiles;
 };
 
@@ -47,6 +50,16 @@ int64_t roundUp(int64_t value, int64_t multiple) {
 // The stride of rows of whole vectors: an odd number of them.
 int64_t oddVectors(int64_t bytes) {
   return (bytes / kVectorBytes) % 2 == 1 ? bytes : bytes + kVectorBytes;
+}
+
+// The largest chunk that divides all rows.
+int64_t chunkBytes(DType dtype, const MlaSizes& sizes) {
+  const int64_t lengths = sizes.headDim | sizes.valueDim | sizes.rank | sizes.ropeDim;
+  const int64_t bytes = lengths * static_cast<int64_t>(bytesOf(dtype));
+  for (const int64_t chunk : {int64_t{kVectorBytes}, int64_t{4}}) {
+    if (bytes % chunk == 0) return chunk;
+  }
+  return 2;
 }
 
 // False when it does not fit.
@@ -85,6 +98,15 @@ bool layOut(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int queries
   layout->headStride = static_cast<int>(headBytes / element);
   layout->valueStride = static_cast<int>(valueBytes / element);
   layout->queryStride = static_cast<int>(queryBytes / element);
+  const int64_t chunk = chunkBytes(dtype, sizes);
+  const auto divisor = [&](int64_t length) {
+    const int64_t perRow = std::max(length * element / chunk, int64_t{2});
+    return static_cast<unsigned>(((int64_t{1} << 32) + perRow - 1) / perRow);
+  };
+  layout->headDivisor = divisor(sizes.headDim);
+  layout->rankDivisor = divisor(sizes.rank);
+  layout->valueDivisor = divisor(sizes.valueDim);
+  layout->ropeDivisor = divisor(sizes.ropeDim);
   layout->contextStart = static_cast<int>(absorbed);
   layout->weightsStart = static_cast<int>(absorbed + context);
   layout->scratch = static_cast<int>(scratch);
@@ -92,16 +114,22 @@ bool layOut(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int queries
   return true;
 }
 
-// Copies four bytes to shared memory; they are there after waitForCopies.
-__device__ void copyWord(unsigned* to, const unsigned* from) {
+// Copies a chunk to shared memory; it is there after waitForCopies.
+template <int kChunk>
+__device__ void copyChunk(void* to, const void* from) {
+  if constexpr (kChunk == 2) {
+    *static_cast<unsigned short*>(to) = __ldg(static_cast<const unsigned short*>(from));
+  } else {
 #if __CUDA_ARCH__ >= 800
-  asm volatile(
-      "cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
-      "l"(from)
-      : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(from), "n"(kChunk)
+                 : "memory");
 #else
-  *to = __ldg(from);
+    using Word = typename detail::Word<kChunk>::Type;
+    *static_cast<Word*>(to) = __ldg(static_cast<const Word*>(from));
 #endif
+  }
 }
 
 __device__ void waitForCopies() {
@@ -110,19 +138,23 @@ __device__ void waitForCopies() {
 #endif
 }
 
-// A warp copies a row of `length` elements and writes zeros behind it up to `width`.
-template <typename T>
-__device__ void copyRow(T* to, const T* from, int length, int width, int lane) {
-  constexpr int kPerWord = sizeof(unsigned) / sizeof(T);
-  // Rows of an odd number of half elements lie across words.
-  if (length % kPerWord == 0) {
-    for (int i = lane; i < length / kPerWord; i += kWarpSize) {
-      copyWord(reinterpret_cast<unsigned*>(to) + i, reinterpret_cast<const unsigned*>(from) + i);
-    }
-  } else {
-    for (int i = lane; i < length; i += kWarpSize) to[i] = from[i];
+// The block copies `count` rows of `length` elements, each from where rowOf(row) says, and writes zeros
+// behind them up to `width`. `divisor` is ⌈2³² / chunks of a row⌉.
+template <int kChunk, typename T, typename RowOf>
+__device__ void copyRows(T* to, int stride, int count, int length, int width, unsigned divisor, RowOf rowOf) {
+  constexpr int kPerChunk = kChunk / sizeof(T);
+  const unsigned perRow = static_cast<unsigned>(length) / kPerChunk;
+  for (unsigned i = threadIdx.x; i < count * perRow; i += kThreads) {
+    const unsigned row = perRow == 1 ? i : __umulhi(i, divisor);
+    const unsigned column = (i - row * perRow) * kPerChunk;
+    copyChunk<kChunk>(to + row * stride + column, rowOf(static_cast<int>(row)) + column);
   }
-  for (int i = length + lane; i < width; i += kWarpSize) to[i] = fromFloat<T>(0.0f);
+  if constexpr (kChunk < kVectorBytes) {
+    const int tail = width - length;
+    for (int i = threadIdx.x; i < count * tail; i += kThreads) {
+      to[i / tail * stride + length + i % tail] = fromFloat<T>(0.0f);
+    }
+  }
 }
 
 // Vectors of T's size at a, whatever its own type.
@@ -143,7 +175,7 @@ template <typename A, typename T>
 __device__ float dotRows(const A* a, const T* b, int width) {
   constexpr int kVec = kVectorBytes / sizeof(T);
   float sums[4] = {};
-#pragma unroll 2
+#pragma unroll 4
   for (int i = 0; i < width; i += kVec) {
     float left[kVec], right[kVec];
     readVector(a + i, left);
@@ -153,22 +185,31 @@ __device__ float dotRows(const A* a, const T* b, int width) {
   }
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
-// Σ weights[i]·column[i·stride] over i < length; weights are aligned to four.
+// Σ weights[i]·column[i·stride] over i < length, and Σ weights[i] into *sum; weights are aligned to four.
 template <typename T>
-__device__ float dotColumn(const float* weights, const T* column, int stride, int length) {
+__device__ float dotColumn(const float* weights, const T* column, int stride, int length, float* sum) {
+  float4 dots = {0.0f, 0.0f, 0.0f, 0.0f};
   float4 sums = {0.0f, 0.0f, 0.0f, 0.0f};
   int i = 0;
-#pragma unroll 2
+#pragma unroll 4
   for (; i + 4 <= length; i += 4) {
     const float4 four = *reinterpret_cast<const float4*>(weights + i);
-    sums.x += four.x * toFloat(column[i * stride]);
-    sums.y += four.y * toFloat(column[(i + 1) * stride]);
-    sums.z += four.z * toFloat(column[(i + 2) * stride]);
-    sums.w += four.w * toFloat(column[(i + 3) * stride]);
+    dots.x += four.x * toFloat(column[i * stride]);
+    dots.y += four.y * toFloat(column[(i + 1) * stride]);
+    dots.z += four.z * toFloat(column[(i + 2) * stride]);
+    dots.w += four.w * toFloat(column[(i + 3) * stride]);
+    sums.x += four.x;
+    sums.y += four.y;
+    sums.z += four.z;
+    sums.w += four.w;
   }
   // Not padded: what stands behind the last key may be NaN.
-  for (; i < length; ++i) sums.x += weights[i] * toFloat(column[i * stride]);
-  return (sums.x + sums.y) + (sums.z + sums.w);
+  for (; i < length; ++i) {
+    dots.x += weights[i] * toFloat(column[i * stride]);
+    sums.x += weights[i];
+  }
+  *sum = (sums.x + sums.y) + (sums.z + sums.w);
+  return (dots.x + dots.y) + (dots.z + dots.w);
 }
 
 __device__ float warpMaximum(float value) {
@@ -178,7 +219,7 @@ __device__ float warpMaximum(float value) {
   return value;
 }
 
-template <typename T>
+template <typename T, int kChunk>
 __global__ void __launch_bounds__(kThreads)
     mlaSmallKernel(MlaAttention attention, MlaSizes sizes, Layout layout) {
   extern __shared__ __align__(kVectorBytes) unsigned char shared[];
@@ -188,44 +229,43 @@ __global__ void __launch_bounds__(kThreads)
   T* queries = reinterpret_cast<T*>(shared + layout.queriesAt);
   const int lane = threadIdx.x % kWarpSize;
   const int warp = threadIdx.x / kWarpSize;
-  const unsigned heads = static_cast<unsigned>(sizes.heads);
-  const int tile = static_cast<int>(blockIdx.x % layout.tiles);
-  const unsigned pair = blockIdx.x / layout.tiles;
-  const int64_t head = pair % heads;
-  const int64_t b = pair / heads;
+  const int head = blockIdx.y;
+  const int b = blockIdx.z;
+  // No tensor but the latents' pool has 2³¹ elements: mlaSmallTakes sees to it.
+  const int heads = static_cast<int>(sizes.heads);
+  const int numQueries = static_cast<int>(sizes.numQueries);
   const int headDim = static_cast<int>(sizes.headDim);
   const int valueDim = static_cast<int>(sizes.valueDim);
   const int rank = static_cast<int>(sizes.rank);
   const int ropeDim = static_cast<int>(sizes.ropeDim);
-  const int64_t firstQuery = int64_t{tile} * layout.tileQueries;
-  const int count = static_cast<int>(min(int64_t{layout.tileQueries}, sizes.numQueries - firstQuery));
-  // Query `firstQuery + t` of this head, as a row of (batch, numQueries, heads, …).
-  const auto rowOf = [&](int t) { return (b * sizes.numQueries + firstQuery + t) * sizes.heads + head; };
-
-  for (int r = warp; r < rank; r += kWarps) {
-    const int64_t row = int64_t{r} * heads + head;
-    copyRow(wUpK + r * layout.headStride, static_cast<const T*>(attention.wUpK) + row * headDim, headDim,
-            layout.headWidth, lane);
-    copyRow(wUpV + r * layout.valueStride, static_cast<const T*>(attention.wUpV) + row * valueDim, valueDim,
-            0, lane);
-  }
-  for (int t = warp; t < count; t += kWarps) {
-    T* to = queries + t * layout.queryStride;
-    copyRow(to, static_cast<const T*>(attention.q) + rowOf(t) * headDim, headDim, layout.headWidth, lane);
-    if (ropeDim == 0) continue;
-    copyRow(to + layout.headWidth, static_cast<const T*>(attention.qRope) + rowOf(t) * ropeDim, ropeDim,
-            layout.ropeWidth, lane);
-  }
+  const int firstQuery = blockIdx.x * layout.tileQueries;
+  const int count = min(layout.tileQueries, numQueries - firstQuery);
+  // Of the tile's first query and this head, as a row of (batch, numQueries, heads, …).
+  const int firstRow = (b * numQueries + firstQuery) * heads + head;
   const int64_t length = mlaLength(attention.keys, b);
+
+  const T* fromK = static_cast<const T*>(attention.wUpK) + head * headDim;
+  copyRows<kChunk>(wUpK, layout.headStride, rank, headDim, layout.headWidth, layout.headDivisor,
+                   [&](int r) { return fromK + r * heads * headDim; });
+  const T* fromQ = static_cast<const T*>(attention.q) + firstRow * headDim;
+  copyRows<kChunk>(queries, layout.queryStride, count, headDim, layout.headWidth, layout.headDivisor,
+                   [&](int t) { return fromQ + t * heads * headDim; });
   // The tile's last query sees most.
   const int tileSees = static_cast<int>(mlaSeen(sizes, length, firstQuery + count - 1));
-  for (int s = warp; s < tileSees; s += kWarps) {
-    const int64_t row = mlaRow(attention.keys, b, s);
-    T* to = keys + s * layout.keyStride;
-    copyRow(to, static_cast<const T*>(attention.keys.latent) + row * rank, rank, layout.rankWidth, lane);
-    if (ropeDim == 0) continue;
-    copyRow(to + layout.rankWidth, static_cast<const T*>(attention.keys.rope) + row * ropeDim, ropeDim,
-            layout.ropeWidth, lane);
+  const T* latents = static_cast<const T*>(attention.keys.latent);
+  copyRows<kChunk>(keys, layout.keyStride, tileSees, rank, layout.rankWidth, layout.rankDivisor,
+                   [&](int s) { return latents + mlaRow(attention.keys, b, s) * rank; });
+  const T* fromV = static_cast<const T*>(attention.wUpV) + head * valueDim;
+  copyRows<kChunk>(wUpV, layout.valueStride, rank, valueDim, valueDim, layout.valueDivisor,
+                   [&](int r) { return fromV + r * heads * valueDim; });
+  if (ropeDim > 0) {
+    const T* ropes = static_cast<const T*>(attention.keys.rope);
+    copyRows<kChunk>(keys + layout.rankWidth, layout.keyStride, tileSees, ropeDim, layout.ropeWidth,
+                     layout.ropeDivisor,
+                     [&](int s) { return ropes + mlaRow(attention.keys, b, s) * ropeDim; });
+    const T* fromRope = static_cast<const T*>(attention.qRope) + firstRow * ropeDim;
+    copyRows<kChunk>(queries + layout.headWidth, layout.queryStride, count, ropeDim, layout.ropeWidth,
+                     layout.ropeDivisor, [&](int t) { return fromRope + t * heads * ropeDim; });
   }
   waitForCopies();
   __syncthreads();
@@ -244,50 +284,60 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncwarp();
 
-    float max = -INFINITY;
+    float highest = -INFINITY;
     for (int s = lane; s < sees; s += kWarpSize) {
       const float dot = dotRows(absorbed, keys + s * layout.keyStride, layout.rankWidth + layout.ropeWidth);
       weights[s] = dot * sizes.scale * kLog2e;
-      max = fmaxf(max, weights[s]);
+      highest = fmaxf(highest, weights[s]);
     }
-    max = warpMaximum(max);
+    highest = warpMaximum(highest);
     // While nothing but −∞ was seen any finite maximum leaves exp at 0; −∞ − −∞ would be NaN.
-    const float base = max == -INFINITY ? 0.0f : max;
-    float sum = 0.0f;
-    for (int s = lane; s < sees; s += kWarpSize) {
-      weights[s] = exp2f(weights[s] - base);
-      sum += weights[s];
-    }
-    sum = warpSum(sum);
+    const float base = highest == -INFINITY ? 0.0f : highest;
+    for (int s = lane; s < sees; s += kWarpSize) weights[s] = exp2f(weights[s] - base);
     __syncwarp();
 
-    for (int r = lane; r < rank; r += kWarpSize) {
-      context[r] = dotColumn(weights, keys + r, layout.keyStride, sees);
+    // Every lane reads all weights for its sum of latents, and so has their sum without asking the others.
+    float sum = 0.0f;
+    for (int r = lane; r < rank || r == lane; r += kWarpSize) {
+      const float value = dotColumn(weights, keys + min(r, max(rank - 1, 0)), layout.keyStride, sees, &sum);
+      if (r < rank) context[r] = value;
     }
     __syncwarp();
-    T* out = static_cast<T*>(attention.out) + rowOf(t) * valueDim;
+    T* out = static_cast<T*>(attention.out) + (firstRow + t * heads) * valueDim;
+    const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
     for (int d = lane; d < valueDim; d += kWarpSize) {
-      const float value = dotColumn(context, wUpV + d, layout.valueStride, rank);
-      out[d] = fromFloat<T>(sum == 0.0f ? 0.0f : value / sum);
+      float unused;
+      const float value = dotColumn(context, wUpV + d, layout.valueStride, rank, &unused);
+      out[d] = fromFloat<T>(sum == 0.0f ? 0.0f : value * factor);
     }
     if (attention.lse != nullptr && lane == 0) {
-      const float logSum = sum == 0.0f ? -INFINITY : (max + log2f(sum)) * kLn2;
-      attention.lse[(b * sizes.heads + head) * sizes.numQueries + firstQuery + t] = logSum;
+      const float logSum = sum == 0.0f ? -INFINITY : (highest + log2f(sum)) * kLn2;
+      attention.lse[(b * heads + head) * numQueries + firstQuery + t] = logSum;
     }
     __syncwarp();
   }
+}
+
+template <typename T, typename Body>
+cudaError_t dispatchChunk(int64_t chunk, Body body) {
+  if (chunk == kVectorBytes) return body(std::integral_constant<int, kVectorBytes>{});
+  if constexpr (sizeof(T) == 2) {
+    if (chunk == 2) return body(std::integral_constant<int, 2>{});
+  }
+  return body(std::integral_constant<int, 4>{});
 }
 
 }  // namespace
 
 bool mlaSmallTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& keys) {
   Layout layout;
+  if (sizes.batch > kMostGrid || sizes.heads > kMostGrid) return false;
   if (!layOut(dtype, sizes, keys, 1, &layout)) return false;
   // In double: products of sizes may exceed 64 bits.
   const double rows = double(sizes.batch) * double(sizes.heads) * double(sizes.numQueries);
-  const double perRow = double(sizes.rank) * double(sizes.headDim + sizes.valueDim) +
-                        double(keys.numKeys) * double(2 * sizes.rank + sizes.ropeDim);
-  return rows * std::max(perRow, 1.0) <= double(kMostProducts);
+  const double perRow = double(sizes.rank + 1) * double(sizes.headDim + sizes.valueDim) +
+                        double(keys.numKeys + 1) * double(2 * sizes.rank + sizes.ropeDim);
+  return rows * (perRow + 1) <= double(kMostProducts);
 }
 
 cudaError_t launchMlaSmall(DType dtype, const MlaAttention& attention, const MlaSizes& sizes,
@@ -304,11 +354,15 @@ cudaError_t launchMlaSmall(DType dtype, const MlaAttention& attention, const Mla
       break;
     }
   }
+  const dim3 grid(static_cast<unsigned>(layout.tiles), static_cast<unsigned>(sizes.heads),
+                  static_cast<unsigned>(sizes.batch));
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
-    const auto blocks = static_cast<unsigned>(pairs * layout.tiles);
-    mlaSmallKernel<T><<<blocks, kThreads, layout.bytes, stream>>>(attention, sizes, layout);
-    return cudaGetLastError();
+    return dispatchChunk<T>(chunkBytes(dtype, sizes), [&](auto chunk) {
+      mlaSmallKernel<T, decltype(chunk)::value>
+          <<<grid, kThreads, layout.bytes, stream>>>(attention, sizes, layout);
+      return cudaGetLastError();
+    });
   });
 }
 
