@@ -21,6 +21,10 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarpSize;
+// Who copies what: keys, each of the two weights, and one warp the queries.
+constexpr int kKeyWarps = 3;
+constexpr int kWeightWarps = 2;
+static_assert(kKeyWarps + 2 * kWeightWarps + 1 == kWarps, "every warp copies something");
 constexpr int kVectorBytes = 16;
 constexpr int kMostQueriesPerWarp = 4;
 constexpr int64_t kMostSharedBytes = 48 << 10;  // what every card grants without being asked
@@ -39,7 +43,7 @@ struct Layout {
   int contextStart, weightsStart,
       scratch;  // of a warp, in floats: the absorbed query, the sum of latents, the weights
   int keysAt, wUpKAt, wUpVAt, queriesAt, scratchAt, bytes;       // bytes from the start
-  unsigned headDivisor, rankDivisor, valueDivisor, ropeDivisor;  // ⌈2³² / chunks of a row⌉
+  unsigned headDivisor, rankDivisor, valueDivisor, ropeDivisor;  // ⌈2³² / chunks of a row⌉, 0 for one
   int tileQueries, tiles;
 };
 
@@ -100,8 +104,8 @@ bool layOut(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int queries
   layout->queryStride = static_cast<int>(queryBytes / element);
   const int64_t chunk = chunkBytes(dtype, sizes);
   const auto divisor = [&](int64_t length) {
-    const int64_t perRow = std::max(length * element / chunk, int64_t{2});
-    return static_cast<unsigned>(((int64_t{1} << 32) + perRow - 1) / perRow);
+    const int64_t perRow = length * element / chunk;
+    return perRow < 2 ? 0u : static_cast<unsigned>(((int64_t{1} << 32) + perRow - 1) / perRow);
   };
   layout->headDivisor = divisor(sizes.headDim);
   layout->rankDivisor = divisor(sizes.rank);
@@ -138,20 +142,24 @@ __device__ void waitForCopies() {
 #endif
 }
 
-// The block copies `count` rows of `length` elements, each from where rowOf(row) says, and writes zeros
-// behind them up to `width`. `divisor` is ⌈2³² / chunks of a row⌉.
+// Some warps of the block, `threads` of which this is thread `thread`, copy `count` rows of `length`
+// elements, each from where rowOf(row) says, and write zeros behind them up to `width`. `divisor` is ⌈2³² /
+// chunks of a row⌉, or 0 for one.
 template <int kChunk, typename T, typename RowOf>
-__device__ void copyRows(T* to, int stride, int count, int length, int width, unsigned divisor, RowOf rowOf) {
+__device__ void copyRows(int thread, int threads, T* to, int stride, int count, int length, int width,
+                         unsigned divisor, RowOf rowOf) {
   constexpr int kPerChunk = kChunk / sizeof(T);
-  const unsigned perRow = static_cast<unsigned>(length) / kPerChunk;
-  for (unsigned i = threadIdx.x; i < count * perRow; i += kThreads) {
-    const unsigned row = perRow == 1 ? i : __umulhi(i, divisor);
-    const unsigned column = (i - row * perRow) * kPerChunk;
-    copyChunk<kChunk>(to + row * stride + column, rowOf(static_cast<int>(row)) + column);
+  const int perRow = length / kPerChunk;
+#pragma unroll 1
+  for (int i = thread; i < count * perRow; i += threads) {
+    const int row = divisor == 0 ? i : static_cast<int>(__umulhi(i, divisor));
+    const int column = (i - row * perRow) * kPerChunk;
+    copyChunk<kChunk>(to + row * stride + column, rowOf(row) + column);
   }
   if constexpr (kChunk < kVectorBytes) {
     const int tail = width - length;
-    for (int i = threadIdx.x; i < count * tail; i += kThreads) {
+#pragma unroll 1
+    for (int i = thread; i < count * tail; i += threads) {
       to[i / tail * stride + length + i % tail] = fromFloat<T>(0.0f);
     }
   }
@@ -175,7 +183,7 @@ template <typename A, typename T>
 __device__ float dotRows(const A* a, const T* b, int width) {
   constexpr int kVec = kVectorBytes / sizeof(T);
   float sums[4] = {};
-#pragma unroll 4
+#pragma unroll 2
   for (int i = 0; i < width; i += kVec) {
     float left[kVec], right[kVec];
     readVector(a + i, left);
@@ -191,7 +199,7 @@ __device__ float dotColumn(const float* weights, const T* column, int stride, in
   float4 dots = {0.0f, 0.0f, 0.0f, 0.0f};
   float4 sums = {0.0f, 0.0f, 0.0f, 0.0f};
   int i = 0;
-#pragma unroll 4
+#pragma unroll 2
   for (; i + 4 <= length; i += 4) {
     const float4 four = *reinterpret_cast<const float4*>(weights + i);
     dots.x += four.x * toFloat(column[i * stride]);
@@ -204,6 +212,7 @@ __device__ float dotColumn(const float* weights, const T* column, int stride, in
     sums.w += four.w;
   }
   // Not padded: what stands behind the last key may be NaN.
+#pragma unroll 1
   for (; i < length; ++i) {
     dots.x += weights[i] * toFloat(column[i * stride]);
     sums.x += weights[i];
@@ -244,28 +253,42 @@ __global__ void __launch_bounds__(kThreads)
   const int firstRow = (b * numQueries + firstQuery) * heads + head;
   const int64_t length = mlaLength(attention.keys, b);
 
-  const T* fromK = static_cast<const T*>(attention.wUpK) + head * headDim;
-  copyRows<kChunk>(wUpK, layout.headStride, rank, headDim, layout.headWidth, layout.headDivisor,
-                   [&](int r) { return fromK + r * heads * headDim; });
-  const T* fromQ = static_cast<const T*>(attention.q) + firstRow * headDim;
-  copyRows<kChunk>(queries, layout.queryStride, count, headDim, layout.headWidth, layout.headDivisor,
-                   [&](int t) { return fromQ + t * heads * headDim; });
-  // The tile's last query sees most.
-  const int tileSees = static_cast<int>(mlaSeen(sizes, length, firstQuery + count - 1));
-  const T* latents = static_cast<const T*>(attention.keys.latent);
-  copyRows<kChunk>(keys, layout.keyStride, tileSees, rank, layout.rankWidth, layout.rankDivisor,
-                   [&](int s) { return latents + mlaRow(attention.keys, b, s) * rank; });
-  const T* fromV = static_cast<const T*>(attention.wUpV) + head * valueDim;
-  copyRows<kChunk>(wUpV, layout.valueStride, rank, valueDim, valueDim, layout.valueDivisor,
-                   [&](int r) { return fromV + r * heads * valueDim; });
-  if (ropeDim > 0) {
-    const T* ropes = static_cast<const T*>(attention.keys.rope);
-    copyRows<kChunk>(keys + layout.rankWidth, layout.keyStride, tileSees, ropeDim, layout.ropeWidth,
-                     layout.ropeDivisor,
-                     [&](int s) { return ropes + mlaRow(attention.keys, b, s) * ropeDim; });
-    const T* fromRope = static_cast<const T*>(attention.qRope) + firstRow * ropeDim;
-    copyRows<kChunk>(queries + layout.headWidth, layout.queryStride, count, ropeDim, layout.ropeWidth,
-                     layout.ropeDivisor, [&](int t) { return fromRope + t * heads * ropeDim; });
+  // Each tensor has warps of its own, so that no warp waits for the addresses of another's.
+  const auto threadFrom = [&](int firstWarp) {
+    return static_cast<int>(threadIdx.x) - firstWarp * kWarpSize;
+  };
+  if (warp < kKeyWarps) {
+    // The tile's last query sees most.
+    const int tileSees = static_cast<int>(mlaSeen(sizes, length, firstQuery + count - 1));
+    const T* latents = static_cast<const T*>(attention.keys.latent);
+    copyRows<kChunk>(threadFrom(0), kKeyWarps * kWarpSize, keys, layout.keyStride, tileSees, rank,
+                     layout.rankWidth, layout.rankDivisor,
+                     [&](int s) { return latents + mlaRow(attention.keys, b, s) * rank; });
+    if (ropeDim > 0) {
+      const T* ropes = static_cast<const T*>(attention.keys.rope);
+      copyRows<kChunk>(threadFrom(0), kKeyWarps * kWarpSize, keys + layout.rankWidth, layout.keyStride,
+                       tileSees, ropeDim, layout.ropeWidth, layout.ropeDivisor,
+                       [&](int s) { return ropes + mlaRow(attention.keys, b, s) * ropeDim; });
+    }
+  } else if (warp < kKeyWarps + kWeightWarps) {
+    const T* from = static_cast<const T*>(attention.wUpK) + head * headDim;
+    copyRows<kChunk>(threadFrom(kKeyWarps), kWeightWarps * kWarpSize, wUpK, layout.headStride, rank, headDim,
+                     layout.headWidth, layout.headDivisor, [&](int r) { return from + r * heads * headDim; });
+  } else if (warp < kKeyWarps + 2 * kWeightWarps) {
+    const T* from = static_cast<const T*>(attention.wUpV) + head * valueDim;
+    copyRows<kChunk>(threadFrom(kKeyWarps + kWeightWarps), kWeightWarps * kWarpSize, wUpV, layout.valueStride,
+                     rank, valueDim, valueDim, layout.valueDivisor,
+                     [&](int r) { return from + r * heads * valueDim; });
+  } else {
+    const T* from = static_cast<const T*>(attention.q) + firstRow * headDim;
+    copyRows<kChunk>(lane, kWarpSize, queries, layout.queryStride, count, headDim, layout.headWidth,
+                     layout.headDivisor, [&](int t) { return from + t * heads * headDim; });
+    if (ropeDim > 0) {
+      const T* rope = static_cast<const T*>(attention.qRope) + firstRow * ropeDim;
+      copyRows<kChunk>(lane, kWarpSize, queries + layout.headWidth, layout.queryStride, count, ropeDim,
+                       layout.ropeWidth, layout.ropeDivisor,
+                       [&](int t) { return rope + t * heads * ropeDim; });
+    }
   }
   waitForCopies();
   __syncthreads();
@@ -273,18 +296,22 @@ __global__ void __launch_bounds__(kThreads)
   float* absorbed = reinterpret_cast<float*>(shared + layout.scratchAt) + warp * layout.scratch;
   float* context = absorbed + layout.contextStart;
   float* weights = absorbed + layout.weightsStart;
+#pragma unroll 1
   for (int t = warp; t < count; t += kWarps) {
     const int sees = static_cast<int>(mlaSeen(sizes, length, firstQuery + t));
     const T* query = queries + t * layout.queryStride;
+#pragma unroll 1
     for (int r = lane; r < layout.rankWidth; r += kWarpSize) {
       absorbed[r] = r < rank ? dotRows(query, wUpK + r * layout.headStride, layout.headWidth) : 0.0f;
     }
+#pragma unroll 1
     for (int i = lane; i < layout.ropeWidth; i += kWarpSize) {
       absorbed[layout.rankWidth + i] = toFloat(query[layout.headWidth + i]);
     }
     __syncwarp();
 
     float highest = -INFINITY;
+#pragma unroll 1
     for (int s = lane; s < sees; s += kWarpSize) {
       const float dot = dotRows(absorbed, keys + s * layout.keyStride, layout.rankWidth + layout.ropeWidth);
       weights[s] = dot * sizes.scale * kLog2e;
@@ -293,11 +320,13 @@ __global__ void __launch_bounds__(kThreads)
     highest = warpMaximum(highest);
     // While nothing but −∞ was seen any finite maximum leaves exp at 0; −∞ − −∞ would be NaN.
     const float base = highest == -INFINITY ? 0.0f : highest;
+#pragma unroll 1
     for (int s = lane; s < sees; s += kWarpSize) weights[s] = exp2f(weights[s] - base);
     __syncwarp();
 
     // Every lane reads all weights for its sum of latents, and so has their sum without asking the others.
     float sum = 0.0f;
+#pragma unroll 1
     for (int r = lane; r < rank || r == lane; r += kWarpSize) {
       const float value = dotColumn(weights, keys + min(r, max(rank - 1, 0)), layout.keyStride, sees, &sum);
       if (r < rank) context[r] = value;
@@ -305,6 +334,7 @@ __global__ void __launch_bounds__(kThreads)
     __syncwarp();
     T* out = static_cast<T*>(attention.out) + (firstRow + t * heads) * valueDim;
     const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
+#pragma unroll 1
     for (int d = lane; d < valueDim; d += kWarpSize) {
       float unused;
       const float value = dotColumn(context, wUpV + d, layout.valueStride, rank, &unused);
