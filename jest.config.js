@@ -6,6 +6,7 @@ module.exports = {
   moduleNameMapper: {
     '^warpgraph$': '<rootDir>/lib/index.ts',
     '^warpgraph/testing$': '<rootDir>/lib/testing/index.ts',
+    '^lib/(.*)$': '<rootDir>/lib/$1',
     '^warpgraph/testing/jest$': '<rootDir>/lib/testing/jest.ts',
   },
   testMatch: ['<rootDir>/__tests__/**/*.test.ts'],

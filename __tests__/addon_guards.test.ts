@@ -1,6 +1,6 @@
 import './devices' // where WARPGRAPH_DEVICE asks for a GPU, its absence is a failure
 import { loadAddon } from '../lib/backends/cuda/addon'
-import type { BufferHandle, ScheduleArguments } from '../typings/addon'
+import type { BufferHandle, StructureHandle } from '../typings/addon'
 import { notTested } from './absent'
 
 // Every buffer, size and dtype of every op, replaced by a wrong one: the addon must refuse each before a kernel runs.
@@ -23,9 +23,10 @@ type Op = (typeof ops)[number]
 /** The op as messages name it. */
 const nameOf = (op: Op) => (op === 'gcnWeights' ? 'gcnAggregate' : op)
 
-/** A right call: its arguments, and which of them are buffers, sizes and the dtype. */
+/** A right call: its arguments, and which of them are structures, buffers, sizes and the dtype. */
 interface Call {
   readonly args: unknown[]
+  readonly structures: readonly number[]
   readonly buffers: readonly number[]
   readonly sizes: readonly number[]
   /** Null when the op takes none. */
@@ -38,6 +39,7 @@ interface Call {
   const untyped = loaded as unknown as Record<Op, (...args: any[]) => void>
   const f32 = 0
   const held: BufferHandle[] = []
+  const heldStructures: StructureHandle[] = []
 
   function hold(elements: Float32Array | Int32Array): BufferHandle {
     const handle = loaded.upload(0, elements)
@@ -50,16 +52,23 @@ interface Call {
 
   afterEach(() => {
     for (const handle of held.splice(0)) loaded.release(handle)
+    for (const handle of heldStructures.splice(0)) loaded.releaseStructure(handle)
   })
 
-  /** The graph's row 0 whole, its row 1 as a hub of two pieces; the layout is that of csrc/cuda/schedule.h. */
-  function schedule(): ScheduleArguments {
+  /** Right arguments: a graph with row 0 whole and row 1 a hub of two pieces, as csrc/cuda/schedule.h lays it. */
+  function structureArguments(): Parameters<typeof loaded.createStructure> {
     const items = ints(1, 1, 2, 0, 1, 2, 3, 0, 0, 0, 1, -1)
-    return [items, 3, ints(1, 0, 2, 0), 1, 2, 2]
+    const counts = Int32Array.of(3, 1, 2, 2, ...Array<number>(12).fill(2))
+    return [2, 3, 2, ints(1, 0, 1), items, ints(1, 0, 2, 0), counts]
+  }
+
+  function structure(args = structureArguments()): StructureHandle {
+    const handle = loaded.createStructure(...args)
+    heldStructures.push(handle)
+    return handle
   }
 
   function rightCall(op: Op): Call {
-    const colIdx = ints(1, 0, 1)
     const [x, out] = [floats(1, 2, 3, 4), floats(0, 0, 0, 0)]
     const two = () => floats(1, 1)
     // One sequence of two keys; or two sequences of a page each, one of them of length 0, all dimensions 1.
@@ -68,30 +77,34 @@ interface Call {
     const mlaPages = [many(), many(), ints(16, 0), ints(1, -1), 16, 16, 2, 1]
     const mlaSettings = [1, true, null, false, 0]
     const all: Record<Op, Call> = {
-      cast: { args: [x, f32, out, f32, 4], buffers: [0, 2], sizes: [4], dtype: 1 },
+      cast: { args: [x, f32, out, f32, 4], structures: [], buffers: [0, 2], sizes: [4], dtype: 1 },
       segmentSoftmax: {
-        args: [floats(1, 2, 3), floats(0, 0, 0), f32, 3, 1, ...schedule()],
-        buffers: [0, 1, 5, 7],
-        sizes: [3, 4, 6, 8, 9, 10],
-        dtype: 2,
+        args: [structure(), floats(1, 2, 3), floats(0, 0, 0), f32, 1],
+        structures: [0],
+        buffers: [1, 2],
+        sizes: [4],
+        dtype: 3,
       },
       gcnWeights: {
-        args: [colIdx, two(), two(), floats(0, 0, 0), 2, 3, 2, ...schedule()],
-        buffers: [0, 1, 2, 3, 7, 9],
-        sizes: [4, 5, 6, 8, 10, 11, 12],
+        args: [structure(), two(), two(), floats(0, 0, 0)],
+        structures: [0],
+        buffers: [1, 2, 3],
+        sizes: [],
         dtype: null,
       },
       gcnAggregate: {
-        args: [colIdx, floats(1, 1, 1), x, out, f32, 2, 3, 2, 2, ...schedule()],
-        buffers: [0, 1, 2, 3, 9, 11],
-        sizes: [5, 6, 7, 8, 10, 12, 13, 14],
+        args: [structure(), floats(1, 1, 1), x, out, f32, 2],
+        structures: [0],
+        buffers: [1, 2, 3],
+        sizes: [5],
         dtype: 4,
       },
       csrMax: {
-        args: [colIdx, x, -Infinity, out, ints(0, 0, 0, 0), f32, 2, 3, 2, 2, ...schedule()],
-        buffers: [0, 1, 3, 4, 10, 12],
-        sizes: [6, 7, 8, 9, 11, 13, 14, 15],
-        dtype: 5,
+        args: [structure(), x, out, ints(0, 0, 0, 0), f32, 2, -Infinity],
+        structures: [0],
+        buffers: [1, 2, 3],
+        sizes: [5],
+        dtype: 4,
       },
       mlaAttention: {
         args: [
@@ -113,12 +126,14 @@ interface Call {
           ...mlaSettings,
           0,
         ],
+        structures: [],
         buffers: [0, 1, 2, 3, 4, 5, 12, 13],
         sizes: [8, 9, 10, 11, 15, 16, 17, 18, 19, 20, 21],
         dtype: 14,
       },
       mlaDecode: {
         args: [floats(1, 1, 1, 1), ...mlaPages, two(), two(), f32, 2, 1, 1, 1, 1, ...mlaSettings],
+        structures: [],
         buffers: [0, 1, 2, 3, 4, 9, 10],
         sizes: [5, 6, 7, 8, 12, 13, 14, 15, 16],
         dtype: 11,
@@ -162,6 +177,45 @@ interface Call {
     expect(answer(op, args)).toBeUndefined()
   })
 
+  test.each(ops)('%s refuses a structure that is dead or unknown, or lacks what it needs', (op) => {
+    const { args, structures } = rightCall(op)
+    const dead = loaded.createStructure(...structureArguments())
+    loaded.releaseStructure(dead)
+    const withoutSources = structure(structureArguments().with(3, null) as never)
+    for (const position of structures) {
+      const lacking = op === 'segmentSoftmax' ? [] : [withoutSources]
+      for (const wrong of [dead, 987654321, -1, NaN, '1', undefined, ...lacking]) {
+        expect(`${String(wrong)}: ${answer(op, args.with(position, wrong))}`).toContain(`: ${nameOf(op)}: `)
+      }
+    }
+    expect(answer(op, args)).toBeUndefined()
+  })
+
+  test('createStructure refuses buffers that are too small and counts that do not fit each other', () => {
+    const right = structureArguments()
+    const counts = right[6]
+    const tiny = ints(1)
+    const wrong = [
+      right.with(0, -1),
+      right.with(1, 4), // more edges than column indices
+      right.with(3, tiny),
+      right.with(4, tiny),
+      right.with(5, tiny),
+      right.with(4, released()),
+      right.with(6, new Int32Array(3)),
+      right.with(6, Float32Array.from(counts) as never),
+      right.with(6, counts.with(0, 4)), // more items than there are
+      right.with(6, counts.with(0, -1)),
+      right.with(6, counts.with(1, 3)), // more hubs than pieces
+      right.with(6, counts.with(2, 3)), // more pieces than long items
+      right.with(6, counts.with(3, 3)), // a hub of more pieces than there are
+      right.with(6, counts.with(4, 4)), // more long items than items
+      right.with(6, counts.with(15, 3)), // more of the longest than of the long
+    ]
+    for (const args of wrong) expect(() => structure(args as never)).toThrow(/^csr: /)
+    expect(() => structure(right)).not.toThrow()
+  })
+
   test.each(ops)('%s refuses sizes that its buffers do not have, or that are no sizes', (op) => {
     const { args, sizes } = rightCall(op)
     for (const position of sizes) {
@@ -173,7 +227,7 @@ interface Call {
     }
     // A product of sizes beyond 64 bits must not come out small.
     const huge = args.map((value, position) => (sizes.includes(position) ? 2 ** 52 : value))
-    expect(answer(op, huge)).toContain(`${nameOf(op)}: `)
+    if (sizes.length > 0) expect(answer(op, huge)).toContain(`${nameOf(op)}: `)
     expect(answer(op, args)).toBeUndefined()
   })
 
@@ -208,7 +262,7 @@ interface Call {
 
   test('after all those errors the device still computes', () => {
     const out = floats(9, 9, 9)
-    loaded.segmentSoftmax(floats(5, 0, Math.log(3)), out, f32, 3, 1, ...schedule())
+    loaded.segmentSoftmax(structure(), floats(5, 0, Math.log(3)), out, f32, 1)
     const into = new Float32Array(3)
     loaded.download(out, into)
     expect(Array.from(into)).toEqual([1, expect.closeTo(0.25, 6), expect.closeTo(0.75, 6)])

@@ -39,15 +39,20 @@ test('every row is one item or cut into the pieces of one hub, in order, and no 
 })
 
 test('rows come longest first, and those of one length in their order', () => {
-  const { items, numLong } = makeSchedule(rowPointer([2, 0, 33, 2, 40, 0, 32]))
-  expect(rows(items).map(([row]) => row)).toEqual([4, 2, 6, 0, 3, 1, 5])
-  expect(numLong).toBe(2)
+  const { items, longer } = makeSchedule(rowPointer([2, 0, 33, 2, 40, 0, 32, 1]))
+  expect(rows(items).map(([row]) => row)).toEqual([4, 2, 6, 0, 3, 7, 1, 5])
+  // More than 1, 2, 4, 8, 16, 32, 64 … edges.
+  expect(longer).toEqual([5, 3, 3, 3, 3, 2, 0, 0, 0, 0, 0, 0])
 })
 
 test('a hub is cut, into at most 1,024 pieces', () => {
   const lengths = Array.from({ length: 5000 }, (_, i) => (i === 77 ? 1_000_000 : i % 30))
-  const { items, hubs, numPieces } = makeSchedule(rowPointer(lengths))
+  const { items, hubs, numPieces, largestHub, longer } = makeSchedule(rowPointer(lengths))
   expect(rows(hubs)).toEqual([[77, 0, numPieces, 0]])
+  expect(largestHub).toBe(numPieces)
+  // Rows of 17 … 29 edges: 13 of every 30 up to row 4,979, and 3 of the last 20 (17, 18, 19).
+  expect(longer[4]).toBe(numPieces + 166 * 13 + 3 - 1)
+  expect(longer[5]).toBe(numPieces)
   expect(numPieces).toBeLessThanOrEqual(1024)
   const longest = Math.max(...rows(items).map(([, begin, end]) => end! - begin!))
   expect(longest).toBe(Math.ceil(1_000_000 / 1024))
@@ -58,6 +63,7 @@ test('no rows, no items', () => {
     items: new Int32Array(0),
     hubs: new Int32Array(0),
     numPieces: 0,
-    numLong: 0,
+    largestHub: 0,
+    longer: Array(12).fill(0),
   })
 })

@@ -1,4 +1,4 @@
-import { type DType, dtypes, type FloatDType, narrow, type RawArray } from '../lib/dtype'
+import { type DType, dtypes, type FloatDType, narrow, type RawArray } from 'lib/dtype'
 import { type BenchGraph, type GraphName, makeGraph, recipes } from './graphs'
 import { Random } from './random'
 import { mlaSeed, type Workload } from './workloads'

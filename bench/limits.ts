@@ -1,5 +1,5 @@
-import { loadAddon } from '../lib/backends/cuda/addon'
-import { dtypes } from '../lib/dtype'
+import { loadAddon } from 'lib/backends/cuda/addon'
+import { dtypes } from 'lib/dtype'
 import type { Inputs } from './inputs'
 import type { Workload } from './workloads'
 

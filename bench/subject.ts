@@ -10,8 +10,8 @@ import {
   type Tensor,
   tensor,
 } from 'warpgraph'
-import { backendFor } from '../lib/device'
-import type { FloatDType, RawArray } from '../lib/dtype'
+import { backendFor } from 'lib/device'
+import type { FloatDType, RawArray } from 'lib/dtype'
 import type { Inputs } from './inputs'
 import type { Workload } from './workloads'
 

@@ -1,4 +1,4 @@
-import type { FloatDType } from '../lib/dtype'
+import type { FloatDType } from 'lib/dtype'
 import type { GraphName } from './graphs'
 
 /** The ops as peers.py and the file names call them. */

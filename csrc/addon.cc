@@ -26,6 +26,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   add("memory", memory);
   add("emptyCache", emptyCache);
 
+  add("createStructure", createStructure);
+  add("releaseStructure", releaseStructure);
+
   add("beginCapture", beginCapture);
   add("abortCapture", abortCapture);
   add("endCapture", endCapture);

@@ -119,6 +119,8 @@ export interface Backend {
 
   /** Uninitialised elements. Throws a `DeviceError` when memory is short. */
   allocate(dtype: DType, length: number): Storage
+  /** Gives back the buffer of a storage that nobody uses any more. */
+  free(buffer: unknown): void
   /** A storage holding a copy of the elements. */
   upload(dtype: DType, elements: RawArray): Storage
   /** A copy of the elements, waiting for the device. */

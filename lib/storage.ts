@@ -1,5 +1,6 @@
 import type { Backend } from './backend'
 import type { DType, RawArray } from './dtype'
+import { Net } from './net'
 
 /** The least and the greatest of some integers; of none, ∞ and −∞. */
 export interface Bounds {
@@ -18,18 +19,18 @@ export class Storage<B = unknown> {
   /** Its elements change from call to call, as an input of a captured function's do: nothing derived may be kept. */
   isRewritten = false
 
-  /**
-   * @param buffer what the backend reads and writes: a typed array on the CPU, the addon's handle on the GPU
-   * @param release gives the memory back; it must not refer to this storage, or the collector could never see it die
-   */
+  /** @param buffer what the backend reads and writes: a typed array on the CPU, the addon's handle on the GPU */
   constructor(
     readonly backend: Backend,
     readonly dtype: DType,
     readonly length: number,
     readonly buffer: B,
-    readonly release: () => void,
   ) {
-    unreachable.register(this, release, this)
+    net.add(this)
+  }
+
+  get isReleased(): boolean {
+    return this.#owners === 0
   }
 
   /** The bounds of int32 elements that came from the host; null where a device computed or rewrites them. */
@@ -52,10 +53,14 @@ export class Storage<B = unknown> {
   /** One owner less; the last one gives the memory back. */
   drop(): void {
     if (--this.#owners > 0) return
-    unreachable.unregister(this)
-    this.release()
+    net.remove(this)
+    this.backend.free(this.buffer)
   }
 }
+
+const net = new Net<Storage>(({ backend, buffer }) => {
+  return () => backend.free(buffer)
+})
 
 /**
  * Runs `body` and drops every storage that it gave to `keep`, whether it returns or throws: what an error leaves
@@ -83,8 +88,6 @@ function boundsOf(elements: RawArray): Bounds {
   }
   return { least, greatest }
 }
-
-const unreachable = new FinalizationRegistry<() => void>((release) => release())
 
 /**
  * With `WARPGRAPH_POISON=1` new storages are filled with 0xff bytes (NaN in every float dtype, −1 in int32) instead

@@ -51,7 +51,8 @@ export class Tensor<D extends DType = DType, R extends number = any> {
   constructor(storage: Storage, shape: readonly number[]) {
     this.#storage = storage
     this.dtype = storage.dtype as D
-    this.shape = Object.freeze(shape.slice()) as unknown as Shape<R>
+    // A result of its argument's shape shares it: to freeze a copy takes as long as the rest of this.
+    this.shape = (Object.isFrozen(shape) ? shape : Object.freeze(shape.slice())) as unknown as Shape<R>
     this.size = storage.length
     trackInScope(this)
   }

@@ -14,19 +14,8 @@ export type BufferHandle = number
 /** A dtype's `code` in lib/dtype.ts. */
 export type DTypeCode = number
 
-/**
- * How a graph's edges are dealt to workers, from its row pointer, made by lib/backends/cuda/schedule.ts: items (numItems, 4) and hubs
- * (numHubs, 4) int32. Its contents are trusted, as column indices are: lib/ has
- * made or checked them.
- */
-export type ScheduleArguments = [
-  items: BufferHandle,
-  numItems: number,
-  hubs: BufferHandle,
-  numHubs: number,
-  numPieces: number,
-  numLong: number,
-]
+/** Names a graph's structure: its column indices and how its edges are dealt to workers. */
+export type StructureHandle = number
 
 /**
  * The keys of multi-head latent attention: kvLatent (batch, numKeys, rank), kRope (batch, numKeys, ropeDim), kvLengths
@@ -146,66 +135,69 @@ export interface Addon {
     length: number,
   ): void
 
+  /**
+   * A graph's structure from numRows, numEdges and numSrc; colIdx (numEdges) int32, or null for segments, which have
+   * no sources; items (numItems, 4) and hubs (numHubs, 4) int32 and the counts [numItems, numHubs, numPieces,
+   * largestHub, ...longer] of a schedule made by lib/backends/cuda/schedule.ts. It holds the buffers. What is in them is
+   * trusted: lib/ has made or checked it.
+   */
+  createStructure(
+    numRows: number,
+    numEdges: number,
+    numSrc: number,
+    colIdx: BufferHandle | null,
+    items: BufferHandle,
+    hubs: BufferHandle,
+    counts: Int32Array,
+  ): StructureHandle
+  releaseStructure(structure: StructureHandle): void
+
   /** Softmax over each row's edges, per head. scores, out (numEdges, heads) in dtype. */
   segmentSoftmax(
+    structure: StructureHandle,
     scores: BufferHandle,
     out: BufferHandle,
     dtype: DTypeCode,
-    numEdges: number,
     heads: number,
-    ...schedule: ScheduleArguments
   ): void
 
   /**
    * weights[e] = 1 / √(dstDegrees[i]·srcDegrees[colIdx[e]]) for the edges e of each row i; a degree of 0 is a factor of 0,
-   * a negative one NaN. colIdx (numEdges) int32;
-   * dstDegrees (numRows), srcDegrees (numSrc) and weights (numEdges) float32.
+   * a negative one NaN. dstDegrees (numRows), srcDegrees (numSrc) and weights (numEdges) float32.
    */
   gcnWeights(
-    colIdx: BufferHandle,
+    graph: StructureHandle,
     dstDegrees: BufferHandle,
     srcDegrees: BufferHandle,
     weights: BufferHandle,
-    numRows: number,
-    numEdges: number,
-    numSrc: number,
-    ...schedule: ScheduleArguments
   ): void
 
   /**
-   * out[i] = Σ weights[e]·x[colIdx[e]] over row i's edges. colIdx (numEdges) int32; weights (numEdges) float32;
-   * x (numSrc, features) and out (numRows, features) in dtype; features below 2^32.
+   * out[i] = Σ weights[e]·x[colIdx[e]] over row i's edges. weights (numEdges) float32; x (numSrc, features) and
+   * out (numRows, features) in dtype; features below 2^32.
    */
   gcnAggregate(
-    colIdx: BufferHandle,
+    graph: StructureHandle,
     weights: BufferHandle,
     x: BufferHandle,
     out: BufferHandle,
     dtype: DTypeCode,
-    numRows: number,
-    numEdges: number,
-    numSrc: number,
     features: number,
-    ...schedule: ScheduleArguments
   ): void
 
   /**
-   * out[i] = feature-wise maximum of x[src] over row i's edges; `empty` for a row without edges. colIdx (numEdges)
-   * int32; x (numSrc, features) and out (numRows, features) in dtype; features below 2^32. indices, when given, gets
-   * the winning edge (int32, lowest on ties, −1 for empty rows), (numRows, features).
+   * out[i] = feature-wise maximum of x[src] over row i's edges; `empty` for a row without edges. x (numSrc, features)
+   * and out (numRows, features) in dtype; features below 2^32. indices, when given, gets the winning edge (int32, lowest
+   * on ties, −1 for empty rows), (numRows, features).
    */
   csrMax(
-    colIdx: BufferHandle,
+    graph: StructureHandle,
     x: BufferHandle,
-    empty: number,
     out: BufferHandle,
     indices: BufferHandle | null,
     dtype: DTypeCode,
-    numRows: number,
-    numEdges: number,
-    numSrc: number,
     features: number,
-    ...schedule: ScheduleArguments
+    empty: number,
   ): void
 
   /**

@@ -19,8 +19,10 @@ const out = addon.allocate(0, 4)
 // One item whose edges lie a terabyte beyond the scores.
 const items = addon.upload(0, Int32Array.of(0, 2 ** 30, 2 ** 30 + 1, -1))
 const hubs = addon.upload(0, new Int32Array(0))
+const counts = Int32Array.of(1, ...new Int32Array(15))
+const structure = addon.createStructure(1, 1, 0, null, items, hubs, counts)
 attempt(() => {
-  addon.segmentSoftmax(values, out, 0, 1, 1, items, 1, hubs, 0, 0, 0)
+  addon.segmentSoftmax(structure, values, out, 0, 1)
   addon.synchronize(0)
 })
 attempt(() => x.dataSync()[0])

@@ -71,42 +71,39 @@ const std::shared_ptr<DeviceBuffer>& Arguments::buffer(size_t index) const {
   return *found;
 }
 
-void* Arguments::data(size_t index, size_t elementBytes, std::initializer_list<int64_t> shape) {
-  const std::shared_ptr<DeviceBuffer>& shared = buffer(index);
-  const DeviceBuffer& found = *shared;
-  if (device_ == nullptr) device_ = &environment_.device(found.context().device(), op_);
-  if (&found.context() != device_) fail(index, "on the device of the other buffers");
-  if (found.bytes() < bytesFor(elementBytes, shape)) fail(index, "large enough for the sizes given");
-  environment_.use(shared);
-  return found.data();
+void Arguments::use(size_t index, const std::shared_ptr<DeviceBuffer>& buffer) {
+  const DeviceContext& context = buffer->context();
+  if (device_ == nullptr) device_ = &environment_.device(context.device(), op_);
+  if (&context != device_) fail(index, "on the device of the other buffers");
+  environment_.use(buffer);
 }
 
-Schedule Arguments::schedule(size_t index) {
-  constexpr int64_t kIntsPerEntry = 4;
-  static_assert(sizeof(Item) == kIntsPerEntry * sizeof(int32_t) && sizeof(Hub) == sizeof(Item),
-                "as lib/ lays them");
-  Schedule schedule;
-  schedule.numItems = size(index + 1);
-  schedule.numHubs = size(index + 3);
-  schedule.numPieces = size(index + 4);
-  schedule.numLong = size(index + 5);
-  // A launch has a block per few items, and a grid fewer than 2^31 blocks.
-  if (schedule.numItems > INT32_MAX) fail(index + 1, "less than 2^31");
-  if (schedule.numPieces > schedule.numLong) fail(index + 4, "at most the number of long items");
-  if (schedule.numLong > schedule.numItems) fail(index + 5, "at most the number of items");
-  if (schedule.numHubs > schedule.numPieces) fail(index + 3, "at most the number of pieces");
-  schedule.items = data<const Item>(index, DType::kInt32, {schedule.numItems, kIntsPerEntry});
-  schedule.hubs = data<const Hub>(index + 2, DType::kInt32, {schedule.numHubs, kIntsPerEntry});
-  return schedule;
+void* Arguments::data(size_t index, size_t elementBytes, std::initializer_list<int64_t> shape) {
+  const std::shared_ptr<DeviceBuffer>& found = buffer(index);
+  if (found->bytes() < bytesFor(elementBytes, shape)) fail(index, "large enough for the sizes given");
+  use(index, found);
+  return found->data();
+}
+
+const Structure& Arguments::structure(size_t index) {
+  const auto* found = environment_.structures().find(number(index));
+  if (found == nullptr) fail(index, "a live structure");
+  const Structure& structure = **found;
+  use(index, structure.items);
+  use(index, structure.hubs);
+  if (structure.colIdx != nullptr) use(index, structure.colIdx);
+  return structure;
+}
+
+const Structure& Arguments::graph(size_t index) {
+  const Structure& found = structure(index);
+  if (found.colIdx == nullptr) fail(index, "a structure with column indices");
+  return found;
 }
 
 Workspace Arguments::workspace(size_t elementBytes, std::initializer_list<int64_t> shape) {
   const size_t bytes = bytesFor(elementBytes, shape);
   return Workspace(bytes == 0 ? nullptr : environment_.allocate(device(), bytes, op_));
-}
-
-DeviceContext& Arguments::device() {
-  return *device_;
 }
 
 size_t bytesFor(size_t elementBytes, std::initializer_list<int64_t> shape) {

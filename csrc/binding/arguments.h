@@ -1,7 +1,7 @@
 // Reads the arguments of one addon call. lib/ has checked what users can get wrong; this is the
 // guard of memory safety: no pointer reaches a kernel that is not a live buffer of sufficient size
-// for the sizes given. What the index arrays hold (column indices, schedules) is trusted: lib/ has
-// checked or made them.
+// for the sizes given. What the index arrays of a structure hold is trusted: lib/ has checked or made
+// them.
 #pragma once
 
 #include <napi.h>
@@ -11,7 +11,6 @@
 
 #include "binding/environment.h"
 #include "cuda/dtype.h"
-#include "cuda/schedule.h"
 
 namespace warpgraph {
 
@@ -57,8 +56,10 @@ class Arguments {
     return static_cast<T*>(data(index, bytesOf(dtype), shape));
   }
 
-  // Six arguments from `index` on: items, numItems, hubs, numHubs, numPieces, numLong.
-  Schedule schedule(size_t index);
+  // A live structure, on the device of the buffers.
+  const Structure& structure(size_t index);
+  // One that has column indices.
+  const Structure& graph(size_t index);
 
   // Memory for intermediate results of this many elements, on the device of the buffers.
   Workspace workspace(size_t elementBytes, std::initializer_list<int64_t> shape);
@@ -67,10 +68,14 @@ class Arguments {
   void* data(size_t index, size_t elementBytes, std::initializer_list<int64_t> shape);
 
   // The device of the buffers, current in this thread.
-  DeviceContext& device();
+  DeviceContext& device() const { return *device_; }
+  const LaunchTarget& target() const { return device_->target(); }
 
   // Throws a DeviceError unless the launch succeeded.
   void check(cudaError_t error) { environment_.check(error, device_->device(), op_); }
+
+  // A buffer is used: it must lie on the device of those before it, and a recording holds it from now on.
+  void use(size_t index, const std::shared_ptr<DeviceBuffer>& buffer);
 
   [[noreturn]] void fail(size_t index, const char* expected) const;
 

@@ -8,10 +8,10 @@
 namespace warpgraph {
 namespace {
 
-CapturedGraph& graphAt(const Arguments& arguments, size_t index) {
-  CapturedGraph* graph = arguments.environment().graphs().find(arguments.number(index));
+const CapturedGraph& graphAt(const Arguments& arguments, size_t index) {
+  const auto* graph = arguments.environment().graphs().find(arguments.number(index));
   if (graph == nullptr) arguments.fail(index, "a live graph");
-  return *graph;
+  return **graph;
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ Napi::Value endCapture(const Napi::CallbackInfo& info) {
   std::unique_ptr<CapturedGraph> graph;
   environment.check(CapturedGraph::end(*recording.context, std::move(recording.buffers), &graph),
                     recording.context->device(), arguments.op());
-  return Napi::Number::New(info.Env(), environment.graphs().add(std::move(graph)));
+  return environment.adopt(environment.graphs(), std::move(graph));
 }
 
 void replay(const Napi::CallbackInfo& info) {
@@ -56,8 +56,7 @@ void replay(const Napi::CallbackInfo& info) {
 
 void releaseGraph(const Napi::CallbackInfo& info) {
   const Arguments arguments(info, "capture", 1);
-  graphAt(arguments, 0);
-  arguments.environment().graphs().release(arguments.number(0));
+  if (!arguments.environment().graphs().release(arguments.number(0))) arguments.fail(0, "a live graph");
 }
 
 void copy(const Napi::CallbackInfo& info) {

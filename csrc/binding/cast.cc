@@ -12,7 +12,7 @@ void cast(const Napi::CallbackInfo& info) {
   const int64_t length = arguments.size(4);
   const void* input = arguments.data(0, inputDType, {length});
   void* out = arguments.data(2, outDType, {length});
-  arguments.check(launchCast(inputDType, input, outDType, out, length, arguments.device().stream()));
+  arguments.check(launchCast(inputDType, input, outDType, out, length, arguments.target()));
 }
 
 }  // namespace warpgraph

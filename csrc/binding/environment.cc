@@ -11,6 +11,8 @@ namespace warpgraph {
 namespace {
 
 constexpr int64_t kStepToTellV8 = int64_t{1} << 26;
+constexpr size_t kMostDevices =
+    1024;  // an index beyond is no device: CUDA says so when the last slot is tried
 
 std::string mebibytes(int64_t bytes) {
   return std::to_string(bytes >> 20) + " MiB";
@@ -34,6 +36,7 @@ void Environment::shutDown() {
   reads_->shutDown();
   if (isRecording()) CapturedGraph::abort(*endRecording().context);
   graphs_.clear();
+  structures_.clear();
   buffers_.clear();
   devices_.clear();
 }
@@ -45,15 +48,17 @@ DeviceContext& Environment::device(int index, const char* op) {
                         cudaGetErrorName(lost) + "); only a new process can use it again",
                     "ERR_DEVICE_LOST", lost);
   }
-  std::unique_ptr<DeviceContext>& context = devices_[index];
+  const auto slot = static_cast<size_t>(index);
+  if (slot >= devices_.size()) devices_.resize(std::min(slot, kMostDevices) + 1);
+  std::unique_ptr<DeviceContext>& context = devices_[std::min(slot, kMostDevices)];
   if (context == nullptr) check(DeviceContext::create(index, &context), index, op);
   check(context->activate(), index, op);
   return *context;
 }
 
 std::shared_ptr<DeviceBuffer> Environment::allocate(DeviceContext& context, size_t bytes, const char* op) {
-  void* block;
-  const cudaError_t result = context.allocator().allocate(bytes, context.stream(), &block);
+  Block block;
+  const cudaError_t result = context.cache()->allocate(bytes, &block);
   if (result == cudaErrorMemoryAllocation) {
     throw makeError(std::string(op) + ": " + memoryReport(context.device(), bytes),
                     "ERR_DEVICE_OUT_OF_MEMORY", result);
@@ -66,10 +71,9 @@ std::shared_ptr<DeviceBuffer> Environment::allocate(DeviceContext& context, size
 
 Napi::Value Environment::adopt(std::shared_ptr<DeviceBuffer> buffer) {
   const auto bytes = static_cast<int64_t>(buffer->bytes());
-  const Handle handle = buffers_.add(std::move(buffer));
-  if (handle < 0) throw Napi::Error::New(env_, "too many live buffers");
+  const Napi::Value handle = adopt(buffers_, std::move(buffer));
   account(bytes);
-  return Napi::Number::New(env_, handle);
+  return handle;
 }
 
 bool Environment::release(Handle handle) {

@@ -4,14 +4,15 @@
 
 #include <napi.h>
 
-#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "binding/graph_table.h"
-#include "runtime/buffer_table.h"
+#include "binding/structure.h"
+#include "runtime/captured_graph.h"
+#include "runtime/device_buffer.h"
 #include "runtime/device_context.h"
+#include "runtime/handle_table.h"
 
 namespace warpgraph {
 
@@ -38,12 +39,19 @@ class Environment {
   // A buffer of uninitialised memory. Throws when memory is short.
   std::shared_ptr<DeviceBuffer> allocate(DeviceContext& context, size_t bytes, const char* op);
 
-  // Hands a buffer to JavaScript.
+  // Hands a buffer, or something else of a table, to JavaScript.
   Napi::Value adopt(std::shared_ptr<DeviceBuffer> buffer);
+  template <typename Pointer>
+  Napi::Value adopt(HandleTable<Pointer>& table, Pointer pointer) {
+    const Handle handle = table.add(std::move(pointer));
+    if (handle < 0) throw Napi::Error::New(env_, "too many handles");
+    return Napi::Number::New(env_, handle);
+  }
   bool release(Handle handle);
 
-  BufferTable& buffers() { return buffers_; }
-  GraphTable& graphs() { return graphs_; }
+  HandleTable<std::shared_ptr<DeviceBuffer>>& buffers() { return buffers_; }
+  HandleTable<std::unique_ptr<Structure>>& structures() { return structures_; }
+  HandleTable<std::unique_ptr<CapturedGraph>>& graphs() { return graphs_; }
 
   bool isRecording() const { return recording_.context != nullptr; }
   void startRecording(DeviceContext& context) { recording_.context = &context; }
@@ -72,9 +80,10 @@ class Environment {
   void account(int64_t change);
 
   const Napi::Env env_;
-  std::map<int, std::unique_ptr<DeviceContext>> devices_;
-  BufferTable buffers_;
-  GraphTable graphs_;
+  std::vector<std::unique_ptr<DeviceContext>> devices_;  // by index, made on first use
+  HandleTable<std::shared_ptr<DeviceBuffer>> buffers_;
+  HandleTable<std::unique_ptr<Structure>> structures_;
+  HandleTable<std::unique_ptr<CapturedGraph>> graphs_;
   Recording recording_;
   std::unique_ptr<PendingReads> reads_;
   Napi::FunctionReference errorFactory_;

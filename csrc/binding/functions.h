@@ -21,6 +21,10 @@ void release(const Napi::CallbackInfo& info);
 Napi::Value memory(const Napi::CallbackInfo& info);
 void emptyCache(const Napi::CallbackInfo& info);
 
+// structure.cc
+Napi::Value createStructure(const Napi::CallbackInfo& info);
+void releaseStructure(const Napi::CallbackInfo& info);
+
 // capture.cc
 void beginCapture(const Napi::CallbackInfo& info);
 void abortCapture(const Napi::CallbackInfo& info);

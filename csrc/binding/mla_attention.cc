@@ -39,12 +39,11 @@ void mlaAttention(const Napi::CallbackInfo& info) {
   attention.out = arguments.data(kOut, dtype, {sizes.batch, sizes.numQueries, sizes.heads, sizes.valueDim});
   attention.lse = mlaLse(arguments, kOut + 1, sizes);
 
-  DeviceContext& device = arguments.device();
-  plan.computeCapability = device.computeCapability();
-  plan.numMultiprocessors = device.multiprocessors();
-  const auto bytes = static_cast<int64_t>(mlaAttentionWorkspaceBytes(dtype, attention, sizes, plan));
+  const LaunchTarget& target = arguments.target();
+  const auto bytes =
+      static_cast<int64_t>(mlaAttentionWorkspaceBytes(dtype, attention, sizes, plan, target.limits));
   const Workspace workspace = arguments.workspace(1, {bytes});
-  arguments.check(launchMlaAttention(dtype, attention, sizes, plan, workspace.data(), device.stream()));
+  arguments.check(launchMlaAttention(dtype, attention, sizes, plan, workspace.data(), target));
 }
 
 }  // namespace warpgraph

@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "runtime/buffer_table.h"
+#include "runtime/device_buffer.h"
 #include "runtime/readback.h"
 
 namespace warpgraph {

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "cuda/dtype.h"
+#include "cuda/launch.cuh"
 #include "cuda/schedule.h"
 
 namespace warpgraph {
@@ -33,12 +34,12 @@ struct BlockPlan {
   unsigned longBlocks, blocks;
 };
 
-inline BlockPlan planBlocks(const Schedule& schedule, int64_t longPerBlock, int64_t shortPerBlock) {
+inline BlockPlan planBlocks(int64_t numItems, int64_t numLong, int64_t longPerBlock, int64_t shortPerBlock) {
   const auto blocks = [](int64_t items, int64_t perBlock) {
     return static_cast<unsigned>((items + perBlock - 1) / perBlock);
   };
-  const unsigned longBlocks = blocks(schedule.numLong, longPerBlock);
-  return {longBlocks, longBlocks + blocks(schedule.numItems - schedule.numLong, shortPerBlock)};
+  const unsigned longBlocks = blocks(numLong, longPerBlock);
+  return {longBlocks, longBlocks + blocks(numItems - numLong, shortPerBlock)};
 }
 
 inline unsigned blocksFor(int64_t items, int64_t itemsPerBlock) {

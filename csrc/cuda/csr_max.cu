@@ -85,7 +85,9 @@ struct Max {
     for (int k = 0; k < kVec; ++k) values[k] = isEmpty ? empty : max.value[k];
     storeVectorOnce(out, values);
     if constexpr (kWithEdges) {
-      for (int k = 0; k < kVec; ++k) __stcs(indices + at + k, isEmpty ? -1 : max.edge[k]);
+      int32_t edges[kVec];
+      for (int k = 0; k < kVec; ++k) edges[k] = isEmpty ? -1 : max.edge[k];
+      storeIndicesOnce(indices + at, edges);
     }
   }
   template <int kVec>
@@ -106,21 +108,17 @@ struct Max {
 
 cudaError_t launchCsrMax(DType dtype, const int32_t* colIdx, const void* x, float empty, void* out,
                          int32_t* indices, int64_t numSrc, int64_t features, const Schedule& schedule,
-                         void* workspace, cudaStream_t stream) {
+                         void* workspace, const LaunchTarget& target) {
   auto* values = static_cast<float*>(workspace);
   void* edges = values + schedule.numPieces * features;
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
-    const ReduceArguments<T> arguments{colIdx,
-                                       static_cast<const T*>(x),
-                                       static_cast<T*>(out),
-                                       values,
-                                       static_cast<int32_t*>(edges),
-                                       static_cast<uint32_t>(features),
-                                       schedule,
-                                       0};
-    return indices == nullptr ? launchReduce(arguments, numSrc, Max<false>{empty, nullptr}, stream)
-                              : launchReduce(arguments, numSrc, Max<true>{empty, indices}, stream);
+    const ReduceArguments<T> arguments{
+        colIdx,         static_cast<const T*>(x),     static_cast<T*>(out),
+        values,         static_cast<int32_t*>(edges), static_cast<uint32_t>(features),
+        Items{schedule}};
+    return indices == nullptr ? launchReduce(arguments, numSrc, Max<false>{empty, nullptr}, target)
+                              : launchReduce(arguments, numSrc, Max<true>{empty, indices}, target);
   });
 }
 

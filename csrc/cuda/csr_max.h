@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cuda/dtype.h"
+#include "cuda/launch_target.h"
 #include "cuda/schedule.h"
 
 namespace warpgraph {
@@ -16,6 +17,6 @@ namespace warpgraph {
 // float32, and with indices as many int32.
 cudaError_t launchCsrMax(DType dtype, const int32_t* colIdx, const void* x, float empty, void* out,
                          int32_t* indices, int64_t numSrc, int64_t features, const Schedule& schedule,
-                         void* workspace, cudaStream_t stream);
+                         void* workspace, const LaunchTarget& target);
 
 }  // namespace warpgraph

@@ -9,8 +9,8 @@
 //   and go the same way; the inner loop is little more than loads and multiply-adds. Long rows start
 //   first, and the longest are cut into pieces, which meet in a second, small launch, in the order
 //   of their edges: no atomics, the same bits always.
-// - A worker takes kShortRows short rows in turn, and asks for the next row's indices while it sums
-//   this one.
+// - A worker takes several short rows in turn, and asks for the next row's indices while it sums this
+//   one.
 // - When the feature matrix outgrows L2, columns are done in tiles narrow enough that a tile of it
 //   stays there: the grid's slow axis is the tile, so that all warps gather from the same columns at
 //   a time.
@@ -23,8 +23,19 @@
 namespace warpgraph {
 
 constexpr int kReduceThreads = 256;
-constexpr int kReduceBlocks = 4;  // per multiprocessor: registers for more would leave fewer rows in flight
-constexpr int kUnroll = 4;
+
+// What a kernel reads of a schedule.
+struct Items {
+  const Item* items;
+  const Hub* hubs;
+  int64_t numItems, numLong, numHubs;
+  explicit Items(const Schedule& schedule)
+      : items(schedule.items),
+        hubs(schedule.hubs),
+        numItems(schedule.numItems),
+        numLong(schedule.longerThan(kShortRow)),
+        numHubs(schedule.numHubs) {}
+};
 
 // The tensors of one reduction. Partial results of pieces: (numPieces, features), edges only where they are
 // tracked.
@@ -36,8 +47,9 @@ struct ReduceArguments {
   float* partialValues;
   int32_t* partialEdges;
   uint32_t features;
-  Schedule schedule;
-  unsigned longBlocks;
+  Items schedule;
+  unsigned longBlocks = 0;
+  int rounds = 1;  // short rows that a worker takes in turn
 };
 
 // kCount rows of x, read together and then added. Checked: only those of the worker's `left` edges.
@@ -58,21 +70,22 @@ __device__ void addRows(typename Reduce::template Accumulator<kVec>& sum, const 
   }
 }
 
-constexpr int kShortRows = 4;
-
-template <typename T, int kVec, int kLanes, typename Reduce>
-__global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
+// kUnroll rows of x in flight per lane. A large graph fills the card with warps, and registers for more rows
+// would leave room for fewer of them; a small one has too few rows to fill it, and each takes as long as its
+// reads wait for one another.
+template <typename T, int kVec, int kLanes, int kUnroll, typename Reduce>
+__global__ void __launch_bounds__(kReduceThreads, kUnroll == 4 ? 4 : 2)
     csrReduceKernel(const ReduceArguments<T> arguments, const Reduce reduce) {
-  constexpr int kWorkers = kReduceThreads / kLanes;
+  const int workers = blockDim.x / kLanes;
   const int lane = threadIdx.x % kLanes;
-  const Schedule& schedule = arguments.schedule;
+  const Items& schedule = arguments.schedule;
   const bool isLong = blockIdx.x < arguments.longBlocks;
-  const int rounds = isLong ? 1 : kShortRows;
+  const int rounds = isLong ? 1 : arguments.rounds;
   const int64_t end = isLong ? schedule.numLong : schedule.numItems;
   const int64_t firstItem =
       threadIdx.x / kLanes +
-      (isLong ? int64_t{blockIdx.x} * kWorkers
-              : schedule.numLong + int64_t{blockIdx.x - arguments.longBlocks} * kWorkers * kShortRows);
+      (isLong ? int64_t{blockIdx.x} * workers
+              : schedule.numLong + int64_t{blockIdx.x - arguments.longBlocks} * workers * rounds);
   const auto itemAt = [&](int64_t index) { return index < end ? schedule.items[index] : Item{0, 0, 0, -1}; };
   const uint32_t features = arguments.features;
 
@@ -82,12 +95,13 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
     const bool active = feature < features;
     const T* x = arguments.x + (active ? feature : 0);  // idle lanes read along, and write nothing
     Item nextItem = itemAt(firstItem);
+    waitForInputs();
     typename Reduce::Edge next = reduce.load(arguments.colIdx, nextItem.begin, lane, nextItem.length());
 #pragma unroll 1
     for (int round = 0; round < rounds; ++round) {
-      const int64_t itemIndex = firstItem + round * kWorkers;
+      const int64_t itemIndex = firstItem + int64_t{round} * workers;
       const Item item = nextItem;
-      nextItem = itemAt(round + 1 < rounds ? itemIndex + kWorkers : end);
+      nextItem = itemAt(round + 1 < rounds ? itemIndex + workers : end);
       const int length = item.length();
       // All lanes of the warp take as many steps as its longest row, so that every shuffle has the whole
       // warp.
@@ -137,6 +151,7 @@ __device__ void reduceNarrowItem(const ReduceArguments<T>& arguments, const Redu
   const int lane = threadIdx.x % kLanes;
   const unsigned mask = workerMask<kLanes>();
   const Item item = arguments.schedule.items[itemIndex];
+  waitForInputs();
   const int length = item.length();
   const uint32_t features = arguments.features;
   typename Reduce::template Accumulator<kVec> sums[kVectors];
@@ -193,6 +208,7 @@ __global__ void __launch_bounds__(kReduceThreads)
   using Accumulator = typename Reduce::template Accumulator<1>;
   constexpr int kWarps = kReduceThreads / kWarpSize;
   __shared__ Accumulator parts[kWarps][kWarpSize];
+  waitForInputs();
   const int lane = threadIdx.x % kWarpSize;
   const int warp = threadIdx.x / kWarpSize;
   for (int64_t index = blockIdx.x; index < arguments.schedule.numHubs; index += gridDim.x) {

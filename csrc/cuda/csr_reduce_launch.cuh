@@ -7,78 +7,87 @@ namespace warpgraph {
 
 // Bytes of the feature matrix that stay in L2 while warps gather from it: the part of L2 that streams of
 // indices and results leave alone.
-inline int64_t residentBytes() {
-  int device = 0;
-  int l2Bytes = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&l2Bytes, cudaDevAttrL2CacheSize, device);
-  return int64_t{l2Bytes} * 4 / 5;
+inline int64_t residentBytes(const DeviceLimits& limits) {
+  return limits.l2Bytes * 4 / 5;
 }
 
 constexpr int64_t kMostTiles = 65535;  // of a grid's slow axis; kernels loop over the rest
+constexpr int kShortRows = 4;
+constexpr unsigned kSmallBlock = 64;
 
 template <typename T, int kVec, int kLanes, typename Reduce>
-cudaError_t launchReduceWith(ReduceArguments<T> arguments, const Reduce& reduce, cudaStream_t stream) {
-  constexpr int kWorkers = kReduceThreads / kLanes;
+cudaError_t launchReduceWith(ReduceArguments<T> arguments, const Reduce& reduce, const LaunchTarget& target) {
+  const Items& schedule = arguments.schedule;
   const int64_t tiles = (int64_t{arguments.features} + kLanes * kVec - 1) / (kLanes * kVec);
-  const BlockPlan plan = planBlocks(arguments.schedule, kWorkers, kWorkers * kShortRows);
-  arguments.longBlocks = plan.longBlocks;
-  const dim3 grid(plan.blocks, static_cast<unsigned>(std::min(tiles, kMostTiles)));
-  csrReduceKernel<T, kVec, kLanes, Reduce><<<grid, kReduceThreads, 0, stream>>>(arguments, reduce);
-  return cudaGetLastError();
+  const auto launch = [&](auto* kernel, unsigned threads, int rounds) {
+    const int64_t workers = threads / kLanes;
+    const BlockPlan plan = planBlocks(schedule.numItems, schedule.numLong, workers, workers * rounds);
+    arguments.longBlocks = plan.longBlocks;
+    arguments.rounds = rounds;
+    const dim3 grid(plan.blocks, static_cast<unsigned>(std::min(tiles, kMostTiles)));
+    return launchKernel(kernel, grid, threads, target, arguments, reduce);
+  };
+  // Too few rows to give every multiprocessor several blocks' worth: a row a worker, in small blocks, so that
+  // all multiprocessors take part.
+  const int64_t lanes = schedule.numItems * tiles * kLanes;
+  if (lanes <= int64_t{target.limits.multiprocessors} * kReduceThreads * 2 * kShortRows) {
+    return launch(csrReduceKernel<T, kVec, kLanes, 8, Reduce>, kSmallBlock, 1);
+  }
+  return launch(csrReduceKernel<T, kVec, kLanes, 4, Reduce>, kReduceThreads, kShortRows);
 }
 
 template <typename T, int kVec, int kVectors, typename Reduce>
-cudaError_t launchReduceNarrow(ReduceArguments<T> arguments, const Reduce& reduce, cudaStream_t stream) {
-  const BlockPlan plan =
-      planBlocks(arguments.schedule, kReduceThreads / kWarpSize, kReduceThreads / kNarrowLanes);
+cudaError_t launchReduceNarrow(ReduceArguments<T> arguments, const Reduce& reduce,
+                               const LaunchTarget& target) {
+  const Items& schedule = arguments.schedule;
+  const BlockPlan plan = planBlocks(schedule.numItems, schedule.numLong, kReduceThreads / kWarpSize,
+                                    kReduceThreads / kNarrowLanes);
   arguments.longBlocks = plan.longBlocks;
-  csrReduceNarrowKernel<T, kVec, kVectors, Reduce>
-      <<<plan.blocks, kReduceThreads, 0, stream>>>(arguments, reduce);
-  return cudaGetLastError();
+  return launchKernel(csrReduceNarrowKernel<T, kVec, kVectors, Reduce>, plan.blocks, kReduceThreads, target,
+                      arguments, reduce);
 }
 
 // A worker as wide as the row, up to the tile: at 16 bytes a lane the widest tile whose columns of x stay in
 // L2, and whole warps when no tile does, since then only wide reads help.
 template <typename T, int kVec, typename Reduce>
 cudaError_t launchReduceVectors(const ReduceArguments<T>& arguments, int64_t numSrc, const Reduce& reduce,
-                                cudaStream_t stream) {
+                                const LaunchTarget& target) {
   const int64_t vectors = arguments.features / kVec;
-  if (vectors == 1) return launchReduceNarrow<T, kVec, 1>(arguments, reduce, stream);
-  if (vectors == 2) return launchReduceNarrow<T, kVec, 2>(arguments, reduce, stream);
-  if (vectors <= 4) return launchReduceNarrow<T, kVec, 4>(arguments, reduce, stream);
-  if (vectors <= 8) return launchReduceWith<T, kVec, 8>(arguments, reduce, stream);
+  if (vectors == 1) return launchReduceNarrow<T, kVec, 1>(arguments, reduce, target);
+  if (vectors == 2) return launchReduceNarrow<T, kVec, 2>(arguments, reduce, target);
+  if (vectors <= 4) return launchReduceNarrow<T, kVec, 4>(arguments, reduce, target);
+  if (vectors <= 8) return launchReduceWith<T, kVec, 8>(arguments, reduce, target);
   if constexpr (kVec * sizeof(T) == 16) {
-    const auto stays = [&](int64_t lanes) { return numSrc * lanes * 16 <= residentBytes(); };
-    if (vectors <= 16) return launchReduceWith<T, kVec, 16>(arguments, reduce, stream);
+    const auto stays = [&](int64_t lanes) { return numSrc * lanes * 16 <= residentBytes(target.limits); };
+    if (vectors <= 16) return launchReduceWith<T, kVec, 16>(arguments, reduce, target);
     if (!stays(vectors)) {
-      if (stays(16)) return launchReduceWith<T, kVec, 16>(arguments, reduce, stream);
-      if (stays(8)) return launchReduceWith<T, kVec, 8>(arguments, reduce, stream);
+      if (stays(16)) return launchReduceWith<T, kVec, 16>(arguments, reduce, target);
+      if (stays(8)) return launchReduceWith<T, kVec, 8>(arguments, reduce, target);
     }
   }
-  return launchReduceWith<T, kVec, 32>(arguments, reduce, stream);
+  return launchReduceWith<T, kVec, 32>(arguments, reduce, target);
 }
 
 template <typename T, typename Reduce>
 cudaError_t launchReduce(const ReduceArguments<T>& arguments, int64_t numSrc, const Reduce& reduce,
-                         cudaStream_t stream) {
+                         const LaunchTarget& target) {
   const int64_t features = arguments.features;
+  const int64_t numHubs = arguments.schedule.numHubs;
   if (features == 0 || arguments.schedule.numItems == 0) return cudaSuccess;
   // Rows start at multiples of their width: only a vector that divides it is aligned in all of them.
   constexpr int kWidest = 16 / sizeof(T);
   const auto launch = [&] {
-    if (features % kWidest == 0) return launchReduceVectors<T, kWidest>(arguments, numSrc, reduce, stream);
+    if (features % kWidest == 0) return launchReduceVectors<T, kWidest>(arguments, numSrc, reduce, target);
     if (features % (kWidest / 2) == 0)
-      return launchReduceVectors<T, kWidest / 2>(arguments, numSrc, reduce, stream);
-    if (features % 2 == 0) return launchReduceVectors<T, 2>(arguments, numSrc, reduce, stream);
-    return launchReduceVectors<T, 1>(arguments, numSrc, reduce, stream);
+      return launchReduceVectors<T, kWidest / 2>(arguments, numSrc, reduce, target);
+    if (features % 2 == 0) return launchReduceVectors<T, 2>(arguments, numSrc, reduce, target);
+    return launchReduceVectors<T, 1>(arguments, numSrc, reduce, target);
   };
   const cudaError_t error = launch();
-  if (error != cudaSuccess || arguments.schedule.numHubs == 0) return error;
-  const dim3 grid(static_cast<unsigned>(std::min(arguments.schedule.numHubs, kMostBlocks)),
+  if (error != cudaSuccess || numHubs == 0) return error;
+  const dim3 grid(static_cast<unsigned>(std::min(numHubs, kMostBlocks)),
                   static_cast<unsigned>(std::min((features + kWarpSize - 1) / kWarpSize, kMostTiles)));
-  csrMergeKernel<T, Reduce><<<grid, kReduceThreads, 0, stream>>>(arguments, reduce);
-  return cudaGetLastError();
+  return launchKernel(csrMergeKernel<T, Reduce>, grid, kReduceThreads, target, arguments, reduce);
 }
 
 }  // namespace warpgraph

@@ -77,10 +77,11 @@ constexpr int kWeightLanes = 8;
 
 __global__ void __launch_bounds__(kReduceThreads)
     gcnWeightsKernel(const int32_t* __restrict__ colIdx, const float* __restrict__ dstDegrees,
-                     const float* __restrict__ srcDegrees, float* __restrict__ weights, Schedule schedule) {
+                     const float* __restrict__ srcDegrees, float* __restrict__ weights, Items items) {
+  waitForInputs();
   const int64_t index = (int64_t{blockIdx.x} * kReduceThreads + threadIdx.x) / kWeightLanes;
-  if (index >= schedule.numItems) return;
-  const Item item = schedule.items[index];
+  if (index >= items.numItems) return;
+  const Item item = items.items[index];
   const double dstFactor = inverseRoot(dstDegrees[item.row]);
   for (int64_t e = int64_t{item.begin} + threadIdx.x % kWeightLanes; e < item.end; e += kWeightLanes) {
     weights[e] = static_cast<float>(dstFactor * inverseRoot(srcDegrees[colIdx[e]]));
@@ -90,28 +91,23 @@ __global__ void __launch_bounds__(kReduceThreads)
 }  // namespace
 
 cudaError_t launchGcnWeights(const int32_t* colIdx, const float* dstDegrees, const float* srcDegrees,
-                             float* weights, const Schedule& schedule, cudaStream_t stream) {
+                             float* weights, const Schedule& schedule, const LaunchTarget& target) {
   if (schedule.numItems == 0) return cudaSuccess;
   constexpr int kWorkers = kReduceThreads / kWeightLanes;
   const auto blocks = static_cast<unsigned>((schedule.numItems + kWorkers - 1) / kWorkers);
-  gcnWeightsKernel<<<blocks, kReduceThreads, 0, stream>>>(colIdx, dstDegrees, srcDegrees, weights, schedule);
-  return cudaGetLastError();
+  return launchKernel(gcnWeightsKernel, blocks, kReduceThreads, target, colIdx, dstDegrees, srcDegrees,
+                      weights, Items{schedule});
 }
 
 cudaError_t launchGcnAggregate(DType dtype, const int32_t* colIdx, const float* weights, const void* x,
                                void* out, int64_t numSrc, int64_t features, const Schedule& schedule,
-                               void* workspace, cudaStream_t stream) {
+                               void* workspace, const LaunchTarget& target) {
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
-    const ReduceArguments<T> arguments{colIdx,
-                                       static_cast<const T*>(x),
-                                       static_cast<T*>(out),
-                                       static_cast<float*>(workspace),
-                                       nullptr,
-                                       static_cast<uint32_t>(features),
-                                       schedule,
-                                       0};
-    return launchReduce(arguments, numSrc, WeightedSum{weights}, stream);
+    const ReduceArguments<T> arguments{
+        colIdx,  static_cast<const T*>(x),        static_cast<T*>(out), static_cast<float*>(workspace),
+        nullptr, static_cast<uint32_t>(features), Items{schedule}};
+    return launchReduce(arguments, numSrc, WeightedSum{weights}, target);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cuda/dtype.h"
+#include "cuda/launch_target.h"
 #include "cuda/schedule.h"
 
 namespace warpgraph {
@@ -13,12 +14,12 @@ namespace warpgraph {
 // weights[e] = 1/√(dstDegrees[i]·srcDegrees[colIdx[e]]) for the edges e of each row i; a degree of 0 is a
 // factor of 0, a negative one NaN. colIdx and weights (E), dstDegrees (N), srcDegrees (S).
 cudaError_t launchGcnWeights(const int32_t* colIdx, const float* dstDegrees, const float* srcDegrees,
-                             float* weights, const Schedule& schedule, cudaStream_t stream);
+                             float* weights, const Schedule& schedule, const LaunchTarget& target);
 
 // out[i] = Σ weights[e]·x[colIdx[e]] over row i's edges. x (numSrc, features) and out (N, features) in dtype;
 // features < 2^32. workspace holds (numPieces, features) float32.
 cudaError_t launchGcnAggregate(DType dtype, const int32_t* colIdx, const float* weights, const void* x,
                                void* out, int64_t numSrc, int64_t features, const Schedule& schedule,
-                               void* workspace, cudaStream_t stream);
+                               void* workspace, const LaunchTarget& target);
 
 }  // namespace warpgraph

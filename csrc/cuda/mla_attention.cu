@@ -30,32 +30,32 @@ Path pathOf(const MlaLatentAttention& attention, const MlaSizes& sizes) {
 }  // namespace
 
 size_t mlaAttentionWorkspaceBytes(DType dtype, const MlaAttention& attention, const MlaSizes& sizes,
-                                  const MlaPlan& plan) {
+                                  const MlaPlan& plan, const DeviceLimits&) {
   return pathOf(dtype, attention, sizes, plan) == Path::kPlain ? mlaPlainWorkspaceBytes(sizes) : 0;
 }
 
 cudaError_t launchMlaAttention(DType dtype, const MlaAttention& attention, const MlaSizes& sizes,
-                               const MlaPlan& plan, void* workspace, cudaStream_t stream) {
+                               const MlaPlan& plan, void* workspace, const LaunchTarget& target) {
   switch (pathOf(dtype, attention, sizes, plan)) {
     case Path::kNothing:
       return cudaSuccess;
     case Path::kSmall:
-      return launchMlaSmall(dtype, attention, sizes, plan.numMultiprocessors, stream);
+      return launchMlaSmall(dtype, attention, sizes, target);
     case Path::kPlain:
-      return launchMlaPlain(dtype, plainOf(attention, sizes), sizes, workspace, stream);
+      return launchMlaPlain(dtype, plainOf(attention, sizes), sizes, workspace, target);
   }
   return cudaErrorInvalidValue;
 }
 
 size_t mlaDecodeWorkspaceBytes(DType, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                               const MlaPlan&) {
+                               const MlaPlan&, const DeviceLimits&) {
   return pathOf(attention, sizes) == Path::kPlain ? mlaPlainWorkspaceBytes(sizes) : 0;
 }
 
 cudaError_t launchMlaDecode(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                            const MlaPlan&, void* workspace, cudaStream_t stream) {
+                            const MlaPlan&, void* workspace, const LaunchTarget& target) {
   if (pathOf(attention, sizes) == Path::kNothing) return cudaSuccess;
-  return launchMlaPlain(dtype, plainOf(attention), sizes, workspace, stream);
+  return launchMlaPlain(dtype, plainOf(attention), sizes, workspace, target);
 }
 
 }  // namespace warpgraph

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "cuda/dtype.h"
+#include "cuda/launch_target.h"
 
 namespace warpgraph {
 
@@ -74,26 +75,24 @@ enum class MlaAlgorithm : int { kAuto = 0, kAbsorb = 1, kExpand = 2 };
 
 constexpr int kMlaAlgorithmCount = 3;
 
-// How to compute: what the caller asked for, and the card.
+// How the caller asked for it to be computed.
 struct MlaPlan {
   MlaAlgorithm algorithm;
-  int64_t numSplits;      // pieces that a sequence's keys are cut into; 0: as many as seem best
-  int computeCapability;  // 10·major + minor
-  int numMultiprocessors;
+  int64_t numSplits;  // pieces that a sequence's keys are cut into; 0: as many as seem best
 };
 
 // softmax(scale·(q·k + qRope·kRope))·v; a query that sees no key gives zeros. No key is read that no query
 // sees.
 size_t mlaAttentionWorkspaceBytes(DType dtype, const MlaAttention& attention, const MlaSizes& sizes,
-                                  const MlaPlan& plan);
+                                  const MlaPlan& plan, const DeviceLimits& limits);
 cudaError_t launchMlaAttention(DType dtype, const MlaAttention& attention, const MlaSizes& sizes,
-                               const MlaPlan& plan, void* workspace, cudaStream_t stream);
+                               const MlaPlan& plan, void* workspace, const LaunchTarget& target);
 
 // The absorbed core alone, for callers who absorbed the up-projections themselves; headDim and valueDim are
 // unused.
 size_t mlaDecodeWorkspaceBytes(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                               const MlaPlan& plan);
+                               const MlaPlan& plan, const DeviceLimits& limits);
 cudaError_t launchMlaDecode(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                            const MlaPlan& plan, void* workspace, cudaStream_t stream);
+                            const MlaPlan& plan, void* workspace, const LaunchTarget& target);
 
 }  // namespace warpgraph

@@ -8,6 +8,7 @@
 // weighted sum of latents lie in the block's part of the workspace, so no size is limited by shared memory. A
 // block reads the keys that its query sees and no others: what the others hold cannot matter.
 #include "cuda/common.cuh"
+#include "cuda/launch.cuh"
 #include "cuda/mla_keys.cuh"
 #include "cuda/mla_plain.h"
 
@@ -69,6 +70,7 @@ __device__ void writeResult(const MlaPlainAttention& attention, const MlaSizes& 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     mlaPlainKernel(MlaPlainAttention attention, MlaSizes sizes, float* workspace) {
+  waitForInputs();
   if (attention.onlyIf != nullptr && *attention.onlyIf == 0) return;
   __shared__ float weights[kTile];
   __shared__ int64_t rows[kTile];
@@ -158,14 +160,13 @@ size_t mlaPlainWorkspaceBytes(const MlaSizes& sizes) {
 }
 
 cudaError_t launchMlaPlain(DType dtype, const MlaPlainAttention& attention, const MlaSizes& sizes,
-                           void* workspace, cudaStream_t stream) {
+                           void* workspace, const LaunchTarget& target) {
   const int64_t blocks = blocksOf(sizes);
   if (blocks == 0) return cudaSuccess;
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
-    mlaPlainKernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(attention, sizes,
-                                                                              static_cast<float*>(workspace));
-    return cudaGetLastError();
+    return launchKernel(mlaPlainKernel<T>, static_cast<unsigned>(blocks), kThreads, target, attention, sizes,
+                        static_cast<float*>(workspace));
   });
 }
 

@@ -25,6 +25,6 @@ MlaPlainAttention plainOf(const MlaLatentAttention& attention);
 size_t mlaPlainWorkspaceBytes(const MlaSizes& sizes);
 
 cudaError_t launchMlaPlain(DType dtype, const MlaPlainAttention& attention, const MlaSizes& sizes,
-                           void* workspace, cudaStream_t stream);
+                           void* workspace, const LaunchTarget& target);
 
 }  // namespace warpgraph

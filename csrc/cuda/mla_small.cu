@@ -12,6 +12,7 @@
 // element. Rows in shared memory are padded with zeros to whole 16-byte vectors, an odd number of them, so
 // that lanes that read vectors of consecutive rows meet no bank conflicts. Products are exact float32.
 #include "cuda/common.cuh"
+#include "cuda/launch.cuh"
 #include "cuda/mla_keys.cuh"
 #include "cuda/mla_small.h"
 #include "cuda/vector.cuh"
@@ -251,6 +252,7 @@ __global__ void __launch_bounds__(kThreads)
   const int count = min(layout.tileQueries, numQueries - firstQuery);
   // Of the tile's first query and this head, as a row of (batch, numQueries, heads, …).
   const int firstRow = (b * numQueries + firstQuery) * heads + head;
+  waitForInputs();
   const int64_t length = mlaLength(attention.keys, b);
 
   // Each tensor has warps of its own, so that no warp waits for the addresses of another's.
@@ -371,7 +373,7 @@ bool mlaSmallTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& keys) {
 }
 
 cudaError_t launchMlaSmall(DType dtype, const MlaAttention& attention, const MlaSizes& sizes,
-                           int numMultiprocessors, cudaStream_t stream) {
+                           const LaunchTarget& target) {
   Layout layout;
   layOut(dtype, sizes, attention.keys, 1, &layout);
   // Several queries per warp where the card is full anyway: what they share is then brought in less often.
@@ -379,7 +381,7 @@ cudaError_t launchMlaSmall(DType dtype, const MlaAttention& attention, const Mla
   for (int perWarp = kMostQueriesPerWarp; perWarp > 1; perWarp /= 2) {
     Layout wider;
     if (layOut(dtype, sizes, attention.keys, perWarp, &wider) &&
-        pairs * wider.tiles >= 2 * numMultiprocessors) {
+        pairs * wider.tiles >= 2 * target.limits.multiprocessors) {
       layout = wider;
       break;
     }
@@ -389,9 +391,8 @@ cudaError_t launchMlaSmall(DType dtype, const MlaAttention& attention, const Mla
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
     return dispatchChunk<T>(chunkBytes(dtype, sizes), [&](auto chunk) {
-      mlaSmallKernel<T, decltype(chunk)::value>
-          <<<grid, kThreads, layout.bytes, stream>>>(attention, sizes, layout);
-      return cudaGetLastError();
+      return launchKernelWithShared(mlaSmallKernel<T, decltype(chunk)::value>, grid, kThreads, layout.bytes,
+                                    target, attention, sizes, layout);
     });
   });
 }

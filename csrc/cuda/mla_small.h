@@ -10,6 +10,6 @@ bool mlaSmallTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& keys);
 
 // The whole op in one launch, with every option; no workspace.
 cudaError_t launchMlaSmall(DType dtype, const MlaAttention& attention, const MlaSizes& sizes,
-                           int numMultiprocessors, cudaStream_t stream);
+                           const LaunchTarget& target);
 
 }  // namespace warpgraph

@@ -2,6 +2,7 @@
 // how.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace warpgraph {
@@ -25,14 +26,27 @@ struct alignas(16) Hub {
   int32_t row, firstPiece, numPieces, unused;
 };
 
-// Pieces come first among the items, so that item p is piece p; then whole rows, the longest first. The first
-// numLong items are pieces and rows of more than kShortRow edges.
+constexpr size_t kLengthClasses = 12;
+
+// Aggregations give longer rows to blocks of their own, which start first.
+constexpr int64_t kShortRow = 32;
+
+// Pieces come first among the items, so that item p is piece p; then whole rows, the longest first.
 struct Schedule {
   const Item* items;
   const Hub* hubs;
-  int64_t numItems, numHubs, numPieces, numLong;
-};
+  int64_t numItems, numHubs, numPieces;
+  int64_t largestHub;              // pieces of the hub that has most
+  int64_t longer[kLengthClasses];  // longer[k]: pieces, and rows of more than 2^k edges
 
-constexpr int kShortRow = 32;
+  // How many of the items are pieces, or rows of more than `length` edges: the first ones. `length` is
+  // rounded down to a power of two, and to the largest known.
+  int64_t longerThan(int64_t length) const {
+    if (length < 1) return numItems;
+    size_t k = 0;
+    while (k + 1 < kLengthClasses && (int64_t{2} << k) <= length) ++k;
+    return longer[k];
+  }
+};
 
 }  // namespace warpgraph

@@ -1,11 +1,12 @@
 // Segment softmax: out[e, h] = exp(x[e, h] − m) / Σ exp(x − m) over the edges of e's row, m their maximum.
 //
 // What makes it fast: scores of a row lie together, so a worker reads them as one stream, up to 16 bytes a
-// lane, and keeps up to kSteps·slots edges in registers: read once, exponentiated once, written once. Longer
-// rows are read again, from cache. Rows of one length lie side by side in the schedule (schedule.h), so the
-// workers of a warp go the same way; short rows have 8 lanes, long ones a warp. The pieces of a hub row leave
-// their maximum and sum in the workspace, and a second launch writes them out (the online softmax of Milakov
-// and Gimelshein, arXiv:1805.02867). Many heads are done in tiles, the grid's slow axis.
+// lane, and keeps up to kSteps·slots edges in registers: read once, exponentiated once, written once. Rows
+// lie in the schedule in order of length (schedule.h), so each gets a worker that just holds it, of 4, 8, 16
+// or 32 lanes or a whole block, and the workers of a warp go the same way. What a block's registers do not
+// hold is read again, from cache. Only a row that would keep one block long after the others is done in
+// pieces, which leave their maximum and sum in the workspace for a second launch to write out (the online
+// softmax of Milakov and Gimelshein, arXiv:1805.02867). Many heads are done in tiles, the grid's slow axis.
 //
 // Lanes: `perEdge` lanes hold the heads of one edge, kVec each; `slots` edges are held at a time. The maximum
 // ignores NaN, which then reaches the sum and so the whole segment-head. A segment of −∞ alone keeps the sum
@@ -19,8 +20,11 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kBlocks = 4;  // per multiprocessor
-constexpr int kShortLanes = 8;
 constexpr int kSteps = 4;
+constexpr int kMostPerEdge = 8;
+
+// A hub of more pieces is done piece by piece; one of fewer as a single row.
+constexpr int kMostPiecesPerBlock = 32;
 
 // What is known of the scores seen so far: their maximum (−∞ before any) and Σ exp(x − base(max)).
 struct Stats {
@@ -36,6 +40,13 @@ __device__ float exponential(float x) {
   return result;
 }
 
+// 1/sum, to 1 unit in the last place; 0 for the sum of no weights. A sum that is not 0 is at least 1.
+__device__ float factorOf(float sum) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(sum));
+  return sum == 0.0f ? 0.0f : result;
+}
+
 // −∞ − −∞ would be NaN: while nothing but −∞ was seen, any finite base leaves exp at 0.
 __device__ float baseOf(float max) {
   return max == -INFINITY ? 0.0f : max;
@@ -48,6 +59,10 @@ __device__ Stats merge(const Stats& a, const Stats& b) {
   return {max, a.sum * exponential(a.max - base) + b.sum * exponential(b.max - base)};
 }
 
+// Which blocks take which items: a class per size of worker, after the hubs.
+constexpr int kClasses = 5;
+constexpr int kLanesOf[kClasses] = {kThreads, 32, 16, 8, 4};
+
 template <typename T>
 struct SoftmaxArguments {
   const T* scores;
@@ -55,48 +70,70 @@ struct SoftmaxArguments {
   Stats* partials;  // (numPieces, heads)
   int64_t heads;
   int perEdge;
-  Schedule schedule;
-  unsigned longBlocks;
+  const Item* items;
+  const Hub* hubs;
+  int64_t numHubs, numPieces;
+  unsigned firstBlock[kClasses + 1];  // of each class; the hubs' blocks come before
+  int64_t firstItem[kClasses + 1];
 };
 
-// Lanes that hold the same heads of different edges, combined by `op` in all of them.
+// A run of edges that one worker takes.
+struct Run {
+  int64_t begin;
+  int length;
+};
+
+// Combines one value of each slot with `op`, in all lanes of the worker that hold the same heads. The slots
+// of one warp meet in shuffles, the warps of a block in shared memory.
 template <int kLanes, typename Op>
-__device__ float overSlots(float value, int lane, int perEdge, int slots, unsigned mask, Op op) {
+__device__ float overSlots(float value, int perEdge, float* shared, Op op) {
+  constexpr int kInWarp = kLanes < kWarpSize ? kLanes : kWarpSize;
+  const unsigned mask = workerMask<kInWarp>();
+  const int lane = threadIdx.x % kInWarp;
   if ((perEdge & (perEdge - 1)) == 0) {
-    for (int offset = perEdge; offset < kLanes; offset *= 2)
+    for (int offset = perEdge; offset < kInWarp; offset *= 2)
       value = op(value, __shfl_xor_sync(mask, value, offset));
-    return value;
+  } else {
+    const float own = value;
+    value = __shfl_sync(mask, own, lane % perEdge, kInWarp);
+    for (int slot = 1; slot < kInWarp / perEdge; ++slot)
+      value = op(value, __shfl_sync(mask, own, lane % perEdge + slot * perEdge, kInWarp));
   }
-  float result = __shfl_sync(mask, value, lane % perEdge, kLanes);
-  for (int slot = 1; slot < slots; ++slot) {
-    result = op(result, __shfl_sync(mask, value, lane % perEdge + slot * perEdge, kLanes));
+  if constexpr (kLanes > kWarpSize) {
+    constexpr int kWarps = kLanes / kWarpSize;
+    __syncthreads();  // the values before these were read
+    if (lane < perEdge) shared[threadIdx.x / kWarpSize * kMostPerEdge + lane] = value;
+    __syncthreads();
+    value = shared[lane % perEdge];
+    for (int warp = 1; warp < kWarps; ++warp) value = op(value, shared[warp * kMostPerEdge + lane % perEdge]);
   }
-  return result;
+  return value;
 }
 
+// One run by one worker. With partials the run is a piece, whose maxima and sums (heads) go there.
 template <int kLanes, int kVec, typename T>
-__device__ void softmaxItem(const SoftmaxArguments<T>& arguments, int64_t index) {
-  const int lane = threadIdx.x % kLanes;
-  const unsigned mask = workerMask<kLanes>();
-  const Item item = arguments.schedule.items[index];
+__device__ void softmaxRun(const SoftmaxArguments<T>& arguments, const Run& run, Stats* partials) {
+  constexpr int kInWarp = kLanes < kWarpSize ? kLanes : kWarpSize;
+  __shared__ float shared[kLanes > kWarpSize ? kLanes / kWarpSize * kMostPerEdge : 1];
+  const int lane = threadIdx.x % kInWarp;
+  const int warp = threadIdx.x % kLanes / kInWarp;
   const int64_t heads = arguments.heads;
   const int perEdge = arguments.perEdge;
-  const int slots = kLanes / perEdge;
-  const int slot = lane / perEdge;
+  const int slotsInWarp = kInWarp / perEdge;
+  const int slots = slotsInWarp * (kLanes / kInWarp);
+  const int slot = lane / perEdge < slotsInWarp ? warp * slotsInWarp + lane / perEdge : slots;
   const auto maxOf = [](float a, float b) { return fmaxf(a, b); };
   const auto sumOf = [](float a, float b) { return a + b; };
-
-  const int length = item.length();
   const int64_t stride = slots * heads;  // from one of a lane's edges to its next
 
   for (int64_t tile = int64_t{blockIdx.y} * perEdge * kVec; tile < heads;
        tile += int64_t{gridDim.y} * perEdge * kVec) {
     const int64_t head = tile + lane % perEdge * kVec;
     const bool active = slot < slots && head < heads;
-    const int64_t first = (int64_t{item.begin} + slot) * heads + head;
+    const int64_t first = (run.begin + slot) * heads + head;
     const T* scores = arguments.scores + first;
     T* out = arguments.out + first;
-    const int mine = active ? (length - slot + slots - 1) / slots : 0;  // this lane's edges
+    const int mine = active ? (run.length - slot + slots - 1) / slots : 0;  // this lane's edges
     float max[kVec];
     float sum[kVec];
     float values[kVec];
@@ -116,14 +153,18 @@ __device__ void softmaxItem(const SoftmaxArguments<T>& arguments, int64_t index)
       widen(read[step], kept[step]);
       for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], kept[step][k]);
     }
+    if constexpr (kLanes == kThreads) {
 #pragma unroll 4
-    for (int step = kSteps; step < mine; ++step) {
-      widen(loadVector<kVec>(scores + step * stride), values);
-      for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], values[k]);
+      for (int step = kSteps; step < mine; ++step) {
+        widen(loadVector<kVec>(scores + step * stride), values);
+        for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], values[k]);
+      }
     }
-    for (int k = 0; k < kVec; ++k) max[k] = overSlots<kLanes>(max[k], lane, perEdge, slots, mask, maxOf);
     float base[kVec];
-    for (int k = 0; k < kVec; ++k) base[k] = baseOf(max[k]);
+    for (int k = 0; k < kVec; ++k) {
+      max[k] = overSlots<kLanes>(max[k], perEdge, shared, maxOf);
+      base[k] = baseOf(max[k]);
+    }
 
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
@@ -131,52 +172,89 @@ __device__ void softmaxItem(const SoftmaxArguments<T>& arguments, int64_t index)
       for (int k = 0; k < kVec; ++k) kept[step][k] = exponential(kept[step][k] - base[k]);
       for (int k = 0; k < kVec; ++k) sum[k] += kept[step][k];
     }
+    if constexpr (kLanes == kThreads) {
 #pragma unroll 4
-    for (int step = kSteps; step < mine; ++step) {
-      widen(loadVector<kVec>(scores + step * stride), values);
-      for (int k = 0; k < kVec; ++k) sum[k] += exponential(values[k] - base[k]);
+      for (int step = kSteps; step < mine; ++step) {
+        widen(loadVector<kVec>(scores + step * stride), values);
+        for (int k = 0; k < kVec; ++k) sum[k] += exponential(values[k] - base[k]);
+      }
     }
-    for (int k = 0; k < kVec; ++k) sum[k] = overSlots<kLanes>(sum[k], lane, perEdge, slots, mask, sumOf);
+    for (int k = 0; k < kVec; ++k) sum[k] = overSlots<kLanes>(sum[k], perEdge, shared, sumOf);
 
-    if (item.isPiece()) {
+    if (kLanes == kThreads && partials != nullptr) {
       if (active && slot == 0) {
-        Stats* partials = arguments.partials + index * heads + head;  // item p is piece p
-        for (int k = 0; k < kVec; ++k) partials[k] = {max[k], sum[k]};
+        for (int k = 0; k < kVec; ++k) partials[head + k] = {max[k], sum[k]};
       }
       continue;
     }
     float factor[kVec];
-    for (int k = 0; k < kVec; ++k) factor[k] = sum[k] == 0.0f ? 0.0f : 1.0f / sum[k];
+    for (int k = 0; k < kVec; ++k) factor[k] = factorOf(sum[k]);
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       if (step >= mine) break;
       for (int k = 0; k < kVec; ++k) kept[step][k] *= factor[k];
       storeVectorOnce(out + step * stride, kept[step]);
     }
+    if constexpr (kLanes == kThreads) {
 #pragma unroll 4
-    for (int step = kSteps; step < mine; ++step) {
-      widen(loadVector<kVec>(scores + step * stride), values);
-      for (int k = 0; k < kVec; ++k) values[k] = exponential(values[k] - base[k]) * factor[k];
-      storeVectorOnce(out + step * stride, values);
+      for (int step = kSteps; step < mine; ++step) {
+        widen(loadVector<kVec>(scores + step * stride), values);
+        for (int k = 0; k < kVec; ++k) values[k] = exponential(values[k] - base[k]) * factor[k];
+        storeVectorOnce(out + step * stride, values);
+      }
     }
   }
+}
+
+// A hub's block: all of the row when it has few pieces, and nothing otherwise.
+template <int kVec, typename T>
+__device__ void softmaxHub(const SoftmaxArguments<T>& arguments, const Hub& hub) {
+  if (hub.numPieces > kMostPiecesPerBlock) return;
+  const int begin = arguments.items[hub.firstPiece].begin;
+  const int end = arguments.items[hub.firstPiece + hub.numPieces - 1].end;
+  softmaxRun<kThreads, kVec>(arguments, {begin, end - begin}, nullptr);
+}
+
+template <int kClass, int kVec, typename T>
+__device__ void softmaxClass(const SoftmaxArguments<T>& arguments) {
+  constexpr int kLanes = kLanesOf[kClass];
+  if (kClass + 1 < kClasses && blockIdx.x >= arguments.firstBlock[kClass + 1]) {
+    softmaxClass<kClass + 1 < kClasses ? kClass + 1 : kClass, kVec>(arguments);
+    return;
+  }
+  const int64_t index = arguments.firstItem[kClass] +
+                        int64_t{blockIdx.x - arguments.firstBlock[kClass]} * (kThreads / kLanes) +
+                        threadIdx.x / kLanes;
+  if (index >= arguments.firstItem[kClass + 1]) return;
+  const Item item = arguments.items[index];
+  waitForInputs();
+  softmaxRun<kLanes, kVec>(arguments, {item.begin, item.length()}, nullptr);
 }
 
 template <typename T, int kVec>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     segmentSoftmaxKernel(const SoftmaxArguments<T> arguments) {
-  const int64_t thread = threadIdx.x;
-  if (blockIdx.x < arguments.longBlocks) {
-    const int64_t index = (int64_t{blockIdx.x} * kThreads + thread) / kWarpSize;
-    if (index < arguments.schedule.numLong) softmaxItem<kWarpSize, kVec>(arguments, index);
+  if (blockIdx.x < arguments.firstBlock[0]) {
+    waitForInputs();
+    softmaxHub<kVec>(arguments, arguments.hubs[blockIdx.x]);
   } else {
-    const int64_t block = blockIdx.x - arguments.longBlocks;
-    const int64_t index = arguments.schedule.numLong + (block * kThreads + thread) / kShortLanes;
-    if (index < arguments.schedule.numItems) softmaxItem<kShortLanes, kVec>(arguments, index);
+    softmaxClass<0, kVec>(arguments);
   }
 }
 
-// Writes out the hubs: a block per piece, which first merges the maxima and sums of all pieces of its row.
+// Maximum and sum of each piece of the hubs that are done in pieces.
+template <typename T, int kVec>
+__global__ void __launch_bounds__(kThreads) pieceSoftmaxKernel(const SoftmaxArguments<T> arguments) {
+  waitForInputs();
+  for (int64_t piece = blockIdx.x; piece < arguments.numPieces; piece += gridDim.x) {
+    const Item item = arguments.items[piece];
+    if (arguments.hubs[item.hub].numPieces <= kMostPiecesPerBlock) continue;
+    softmaxRun<kThreads, kVec>(arguments, {item.begin, item.length()},
+                               arguments.partials + piece * arguments.heads);
+  }
+}
+
+// Writes them out: a block per piece, which first merges the maxima and sums of all pieces of its row.
 constexpr int kHeadsAtOnce = 128;
 
 template <typename T>
@@ -186,9 +264,11 @@ __global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArgume
   const int lane = threadIdx.x % kWarpSize;
   const int warp = threadIdx.x / kWarpSize;
   const int64_t heads = arguments.heads;
-  for (int64_t piece = blockIdx.x; piece < arguments.schedule.numPieces; piece += gridDim.x) {
-    const Item item = arguments.schedule.items[piece];
-    const Hub hub = arguments.schedule.hubs[item.hub];
+  waitForInputs();
+  for (int64_t piece = blockIdx.x; piece < arguments.numPieces; piece += gridDim.x) {
+    const Item item = arguments.items[piece];
+    const Hub hub = arguments.hubs[item.hub];
+    if (hub.numPieces <= kMostPiecesPerBlock) continue;
     for (int64_t tile = 0; tile < heads; tile += kHeadsAtOnce) {
       const unsigned count = static_cast<unsigned>(min(int64_t{kHeadsAtOnce}, heads - tile));
       for (unsigned h = warp; h < count; h += kWarps) {
@@ -201,7 +281,7 @@ __global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArgume
                             __shfl_xor_sync(kFullWarp, all.sum, offset)};
           all = merge(all, other);
         }
-        if (lane == 0) stats[h] = {baseOf(all.max), all.sum == 0.0f ? 0.0f : 1.0f / all.sum};
+        if (lane == 0) stats[h] = {baseOf(all.max), factorOf(all.sum)};
       }
       __syncthreads();
       const unsigned elements = static_cast<unsigned>(item.length()) * count;  // below 2^21·2^7
@@ -217,41 +297,62 @@ __global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArgume
 }
 
 template <typename T, int kVec>
-cudaError_t launch(SoftmaxArguments<T> arguments, cudaStream_t stream) {
+cudaError_t launch(SoftmaxArguments<T> arguments, const Schedule& schedule, const LaunchTarget& target) {
   const int64_t headVectors = arguments.heads / kVec;
-  arguments.perEdge = static_cast<int>(std::min(headVectors, int64_t{kShortLanes}));
+  arguments.perEdge = static_cast<int>(std::min(headVectors, int64_t{kMostPerEdge}));
   const int64_t tiles = (headVectors + arguments.perEdge - 1) / arguments.perEdge;
-  const BlockPlan plan = planBlocks(arguments.schedule, kThreads / kWarpSize, kThreads / kShortLanes);
-  arguments.longBlocks = plan.longBlocks;
-  const dim3 grid(plan.blocks, static_cast<unsigned>(std::min(tiles, int64_t{65535})));
-  segmentSoftmaxKernel<T, kVec><<<grid, kThreads, 0, stream>>>(arguments);
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess || arguments.schedule.numHubs == 0) return error;
-  const auto blocks = static_cast<unsigned>(std::min(arguments.schedule.numPieces, kMostBlocks));
-  hubSoftmaxKernel<T><<<blocks, kThreads, 0, stream>>>(arguments);
-  return cudaGetLastError();
+  // A class takes the rows that the next one's registers do not hold.
+  unsigned blocks = static_cast<unsigned>(schedule.numHubs);
+  int64_t item = schedule.numPieces;
+  for (int c = 0; c < kClasses; ++c) {
+    const bool isLast = c + 1 == kClasses;
+    const int64_t held = isLast ? 0 : int64_t{kLanesOf[c + 1] / arguments.perEdge} * kSteps;
+    const int64_t end = isLast ? schedule.numItems : std::max(item, schedule.longerThan(held));
+    arguments.firstBlock[c] = blocks;
+    arguments.firstItem[c] = item;
+    const int64_t perBlock = kThreads / kLanesOf[c];
+    blocks += static_cast<unsigned>((end - item + perBlock - 1) / perBlock);
+    item = end;
+  }
+  arguments.firstBlock[kClasses] = blocks;
+  arguments.firstItem[kClasses] = item;
+  const auto slowAxis = static_cast<unsigned>(std::min(tiles, int64_t{65535}));
+  const cudaError_t error =
+      launchKernel(segmentSoftmaxKernel<T, kVec>, dim3(blocks, slowAxis), kThreads, target, arguments);
+  if (error != cudaSuccess || softmaxPartials(schedule) == 0) return error;
+  const auto pieces = static_cast<unsigned>(std::min(schedule.numPieces, kMostBlocks));
+  const cudaError_t pieceError =
+      launchKernel(pieceSoftmaxKernel<T, kVec>, dim3(pieces, slowAxis), kThreads, target, arguments);
+  if (pieceError != cudaSuccess) return pieceError;
+  return launchKernel(hubSoftmaxKernel<T>, pieces, kThreads, target, arguments);
 }
 
 }  // namespace
 
+int64_t softmaxPartials(const Schedule& schedule) {
+  return schedule.largestHub > kMostPiecesPerBlock ? schedule.numPieces : 0;
+}
+
 cudaError_t launchSegmentSoftmax(DType dtype, const void* scores, void* out, int64_t heads,
-                                 const Schedule& schedule, void* workspace, cudaStream_t stream) {
+                                 const Schedule& schedule, void* workspace, const LaunchTarget& target) {
   if (schedule.numItems == 0 || heads == 0) return cudaSuccess;
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
     constexpr int kWidest = 4;  // of half types too: more would not fit in registers
-    const SoftmaxArguments<T> arguments{static_cast<const T*>(scores),
-                                        static_cast<T*>(out),
-                                        static_cast<Stats*>(workspace),
-                                        heads,
-                                        0,
-                                        schedule,
-                                        0};
+    SoftmaxArguments<T> arguments{};
+    arguments.scores = static_cast<const T*>(scores);
+    arguments.out = static_cast<T*>(out);
+    arguments.partials = static_cast<Stats*>(workspace);
+    arguments.heads = heads;
+    arguments.items = schedule.items;
+    arguments.hubs = schedule.hubs;
+    arguments.numHubs = schedule.numHubs;
+    arguments.numPieces = schedule.numPieces;
     // An edge's scores start at a multiple of the heads: only a vector that divides them is aligned
     // everywhere.
-    if (heads % kWidest == 0) return launch<T, kWidest>(arguments, stream);
-    if (heads % 2 == 0) return launch<T, 2>(arguments, stream);
-    return launch<T, 1>(arguments, stream);
+    if (heads % kWidest == 0) return launch<T, kWidest>(arguments, schedule, target);
+    if (heads % 2 == 0) return launch<T, 2>(arguments, schedule, target);
+    return launch<T, 1>(arguments, schedule, target);
   });
 }
 

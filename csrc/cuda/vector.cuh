@@ -110,4 +110,15 @@ __device__ void storeVectorOnce(T* to, const float (&values)[kVec]) {
   __stcs(reinterpret_cast<typename Vector<T, kVec>::Word*>(to), vector.word);
 }
 
+// As many indices as a vector has elements, to a multiple of that many.
+template <int kVec>
+__device__ void storeIndicesOnce(int32_t* to, const int32_t (&values)[kVec]) {
+  constexpr int kPerStore = kVec < 4 ? kVec : 4;
+  using Word = typename detail::Word<4 * kPerStore>::Type;
+#pragma unroll
+  for (int k = 0; k < kVec; k += kPerStore) {
+    __stcs(reinterpret_cast<Word*>(to + k), *reinterpret_cast<const Word*>(values + k));
+  }
+}
+
 }  // namespace warpgraph

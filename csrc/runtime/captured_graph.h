@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/buffer_table.h"
+#include "runtime/device_buffer.h"
 
 namespace warpgraph {
 

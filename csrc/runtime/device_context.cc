@@ -1,30 +1,48 @@
 #include "runtime/device_context.h"
 
 namespace warpgraph {
+namespace {
+
+cudaError_t readLimits(int device, DeviceLimits* limits) {
+  int major = 0;
+  int minor = 0;
+  int l2Bytes = 0;
+  const std::pair<cudaDeviceAttr, int*> wanted[] = {
+      {cudaDevAttrComputeCapabilityMajor, &major},
+      {cudaDevAttrComputeCapabilityMinor, &minor},
+      {cudaDevAttrMultiProcessorCount, &limits->multiprocessors},
+      {cudaDevAttrL2CacheSize, &l2Bytes},
+      {cudaDevAttrMaxSharedMemoryPerBlockOptin, &limits->sharedBytesPerBlock},
+  };
+  for (const auto& [attribute, value] : wanted) {
+    const cudaError_t error = cudaDeviceGetAttribute(value, attribute, device);
+    if (error != cudaSuccess) return error;
+  }
+  limits->computeCapability = 10 * major + minor;
+  limits->l2Bytes = l2Bytes;
+  return cudaSuccess;
+}
+
+}  // namespace
 
 cudaError_t DeviceContext::create(int device, std::unique_ptr<DeviceContext>* context) {
   cudaError_t error = cudaSetDevice(device);
   if (error != cudaSuccess) return error;
-  int major, minor, multiprocessors;
-  error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  LaunchTarget target;
+  error = readLimits(device, &target.limits);
   if (error != cudaSuccess) return error;
-  error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+  error = cudaStreamCreateWithFlags(&target.stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return error;
-  error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  if (error != cudaSuccess) return error;
-  cudaStream_t stream;
-  error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  if (error != cudaSuccess) return error;
-  context->reset(new DeviceContext(device, stream, 10 * major + minor, multiprocessors));
+  context->reset(new DeviceContext(device, target));
   return cudaSuccess;
 }
 
 DeviceContext::~DeviceContext() {
   // Errors have nobody to go to any more; a driver that is already unloading refuses everything.
   if (activate() != cudaSuccess) return;
-  cudaStreamSynchronize(stream_);
-  allocator_.endStream(stream_);
-  cudaStreamDestroy(stream_);
+  cudaStreamSynchronize(stream());
+  cache_->end();
+  cudaStreamDestroy(stream());
 }
 
 }  // namespace warpgraph

@@ -4,7 +4,9 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <utility>
 
+#include "cuda/launch_target.h"
 #include "runtime/allocator.h"
 
 namespace warpgraph {
@@ -18,28 +20,21 @@ class DeviceContext {
   DeviceContext& operator=(const DeviceContext&) = delete;
 
   int device() const { return device_; }
-  cudaStream_t stream() const { return stream_; }
-  Allocator& allocator() { return allocator_; }
-  // 10·major + minor.
-  int computeCapability() const { return computeCapability_; }
-  int multiprocessors() const { return multiprocessors_; }
+  cudaStream_t stream() const { return target_.stream; }
+  const LaunchTarget& target() const { return target_; }
+  Allocator& allocator() const { return Allocator::of(device_); }
+  const std::shared_ptr<StreamCache>& cache() const { return cache_; }
 
   // Makes the device current in this thread.
   cudaError_t activate() const { return cudaSetDevice(device_); }
 
  private:
-  DeviceContext(int device, cudaStream_t stream, int computeCapability, int multiprocessors)
-      : device_(device),
-        stream_(stream),
-        computeCapability_(computeCapability),
-        multiprocessors_(multiprocessors),
-        allocator_(Allocator::of(device)) {}
+  DeviceContext(int device, const LaunchTarget& target)
+      : device_(device), target_(target), cache_(Allocator::of(device).startStream()) {}
 
   const int device_;
-  const cudaStream_t stream_;
-  const int computeCapability_;
-  const int multiprocessors_;
-  Allocator& allocator_;
+  const LaunchTarget target_;
+  const std::shared_ptr<StreamCache> cache_;
 };
 
 }  // namespace warpgraph

@@ -1,16 +1,10 @@
 import { argumentError, checkOptions } from '../argument'
 import type { MlaAlgorithm } from '../backend'
-import {
-  checkChoice,
-  checkDimension,
-  checkSameDevice,
-  checkSameDType,
-  checkTensor,
-  checkTogether,
-} from '../check'
+import { checkChoice, checkDimension, checkTensor, checkTogether } from '../check'
 import type { FloatDType } from '../dtype'
 import type { Tensor } from '../tensor'
 import {
+  checkAlike,
   checkCache,
   checkScale,
   checkSettings,
@@ -18,7 +12,6 @@ import {
   type MlaCache,
   type MlaResult,
   type MlaSettings,
-  type Named,
   settingNames,
 } from './mla_keys'
 
@@ -98,10 +91,10 @@ export function mlaAttention<D extends FloatDType>(
   const given = checkOptions(op, options, optionNames)
   checkTensor(op, 'q', q, { rank: [4, 4] })
   const [batch, numQueries, heads, headDim] = q.shape
-  checkTogether(op, { qRope: given.qRope, kRope: given.kRope })
-  const { kRope, kvLengths, blockTable } = given
+  const { qRope, kRope, kvLengths, blockTable } = given
+  if (qRope !== undefined || kRope !== undefined) checkTogether(op, { qRope, kRope })
   const cache = checkCache(op, { kvLatent, kRope, kvLengths, blockTable }, batch, 'q')
-  const { keys, rank, ropeDim } = cache
+  const { keys, rank, ropeDim, floats } = cache
   checkTensor(op, 'wUpK', wUpK, { rank: [3, 3] })
   checkTensor(op, 'wUpV', wUpV, { rank: [3, 3] })
   checkDimension(op, 'wUpK', wUpK, 0, rank, "kvLatent's rank")
@@ -110,8 +103,7 @@ export function mlaAttention<D extends FloatDType>(
   checkDimension(op, 'wUpV', wUpV, 0, rank, "kvLatent's rank")
   checkDimension(op, 'wUpV', wUpV, 1, heads, "q's heads")
   const valueDim = wUpV.shape[2]
-  const floats: Named[] = [...cache.floats, ['wUpK', wUpK], ['wUpV', wUpV]]
-  const { qRope } = given
+  floats.push(['wUpK', wUpK], ['wUpV', wUpV])
   if (qRope !== undefined) {
     checkTensor(op, 'qRope', qRope, { rank: [4, 4] })
     checkDimension(op, 'qRope', qRope, 0, batch, "q's batch")
@@ -120,23 +112,35 @@ export function mlaAttention<D extends FloatDType>(
     checkDimension(op, 'qRope', qRope, 3, ropeDim, "kRope's dimension")
     floats.push(['qRope', qRope])
   }
-  checkSameDType(op, ['q', q], ...floats)
-  const backend = checkSameDevice(op, ['q', q], ...floats, ...cache.integers)
-  const { returnLse, ...settings } = checkSettings(op, given, q.dtype)
-  const algorithm = checkAlgorithm(op, given.algorithm, settings.numSplits)
+  const backend = checkAlike(op, ['q', q], cache)
+  const settings = checkSettings(op, given, q.dtype)
+  const { numSplits } = settings
+  const algorithm = checkAlgorithm(op, given.algorithm, numSplits)
   // Without any dimension to sum over all logits are 0, whatever the factor.
   const scale = checkScale(op, given.scale ?? 1 / Math.sqrt(headDim + ropeDim || 1))
-  const shape = [batch, numQueries, heads, valueDim] as const
-  const sizes = { batch, numQueries, heads, headDim, valueDim, rank, ropeDim, scale, ...settings, algorithm }
-  const tensors = {
+  const call = {
     q: q.storage,
     qRope: qRope === undefined || ropeDim === 0 ? null : qRope.storage,
     wUpK: wUpK.storage,
     wUpV: wUpV.storage,
     keys,
+    batch,
+    numQueries,
+    heads,
+    headDim,
+    valueDim,
+    rank,
+    ropeDim,
+    scale,
+    causal: settings.causal,
+    queryOffset: settings.queryOffset,
+    tf32: settings.tf32,
+    numSplits,
+    algorithm,
   }
-  return computeAttention(backend, q.dtype, shape, returnLse, (out, lse) => {
-    backend.mlaAttention({ ...tensors, ...sizes }, out, lse)
+  const shape = [batch, numQueries, heads, valueDim] as const
+  return computeAttention(backend, q.dtype, shape, settings.returnLse, (out, lse) => {
+    backend.mlaAttention(call, out, lse)
   })
 }
 

@@ -1,8 +1,9 @@
 import { checkOptions } from '../argument'
-import { checkDimension, checkSameDevice, checkSameDType, checkTensor } from '../check'
+import { checkDimension, checkTensor } from '../check'
 import type { FloatDType } from '../dtype'
 import type { Tensor } from '../tensor'
 import {
+  checkAlike,
   checkCache,
   checkScale,
   checkSettings,
@@ -60,22 +61,29 @@ export function mlaDecode<D extends FloatDType>(
   checkTensor(op, 'qLatent', qLatent, { rank: [4, 4] })
   const [batch, numQueries, heads] = qLatent.shape
   const cacheNames = ['kvLatent', 'kRope', 'kvLengths', 'blockTable'] as const
-  const { keys, rank, ropeDim, floats, integers } = checkCache(
-    op,
-    checkOptions(op, cache, cacheNames, 'cache'),
-    batch,
-    'qLatent',
-  )
+  const checked = checkCache(op, checkOptions(op, cache, cacheNames, 'cache'), batch, 'qLatent')
+  const { keys, rank, ropeDim } = checked
   const width = ropeDim === 0 ? "kvLatent's rank" : "kvLatent's rank and kRope's dimension"
   checkDimension(op, 'qLatent', qLatent, 3, rank + ropeDim, width)
-  checkSameDType(op, ['qLatent', qLatent], ...floats)
-  const backend = checkSameDevice(op, ['qLatent', qLatent], ...floats, ...integers)
+  const backend = checkAlike(op, ['qLatent', qLatent], checked)
   const given = checkOptions<Partial<MlaDecodeOptions>>(op, options, ['scale', ...settingNames])
-  const { returnLse, ...settings } = checkSettings(op, given, qLatent.dtype)
-  const scale = checkScale(op, given.scale)
-  const sizes = { batch, numQueries, heads, rank, ropeDim, scale, ...settings }
+  const settings = checkSettings(op, given, qLatent.dtype)
+  const call = {
+    qLatent: qLatent.storage,
+    keys,
+    batch,
+    numQueries,
+    heads,
+    rank,
+    ropeDim,
+    scale: checkScale(op, given.scale),
+    causal: settings.causal,
+    queryOffset: settings.queryOffset,
+    tf32: settings.tf32,
+    numSplits: settings.numSplits,
+  }
   const shape = [batch, numQueries, heads, rank] as const
-  return computeAttention(backend, qLatent.dtype, shape, returnLse, (out, lse) => {
-    backend.mlaDecode({ qLatent: qLatent.storage, keys, ...sizes }, out, lse)
+  return computeAttention(backend, qLatent.dtype, shape, settings.returnLse, (out, lse) => {
+    backend.mlaDecode(call, out, lse)
   })
 }

@@ -1,6 +1,15 @@
 import { argumentError, formatShape } from '../argument'
 import type { Backend, MlaKeys, MlaSizes } from '../backend'
-import { checkBoolean, checkChoice, checkDimension, checkInteger, checkNumber, checkTensor } from '../check'
+import {
+  checkBoolean,
+  checkChoice,
+  checkDimension,
+  checkInteger,
+  checkNumber,
+  checkSameDevice,
+  checkSameDType,
+  checkTensor,
+} from '../check'
 import type { FloatDType } from '../dtype'
 import { release, type Storage } from '../storage'
 import { sizeOf, Tensor } from '../tensor'
@@ -64,55 +73,77 @@ export type Named = [name: string, tensor: Tensor]
 /** Arguments as they may come. */
 type Given<T> = { readonly [K in keyof T]: T[K] | undefined }
 
-/** The cache of `batch` sequences, checked but for dtype and device, and its tensors of the op's dtype. */
+/** A checked cache. */
+interface CheckedCache {
+  readonly keys: MlaKeys
+  readonly rank: number
+  readonly ropeDim: number
+  /** The tensors that are of the op's dtype, and those that are not. */
+  readonly floats: Named[]
+  readonly integers: Named[]
+}
+
+/** The cache of `batch` sequences, checked but for dtype and device. */
 export function checkCache(
   op: string,
   { kvLatent, kRope, kvLengths, blockTable }: Given<MlaCache>,
   batch: number,
   queries: string,
-): { keys: MlaKeys; rank: number; ropeDim: number; floats: Named[]; integers: Named[] } {
-  checkTensor(op, 'kvLatent', kvLatent, { rank: [3, 3] })
+): CheckedCache {
+  checkTensor(op, 'kvLatent', kvLatent, threeAxes)
   const [first, second, rank] = kvLatent!.shape
   const floats: Named[] = [['kvLatent', kvLatent!]]
   const integers: Named[] = []
-  let paging = { numKeys: second, pageSize: 0, numPages: 0, pagesPerSequence: 0 }
-  if (blockTable === undefined) {
-    checkDimension(op, 'kvLatent', kvLatent!, 0, batch, `${queries}'s batch`)
-  } else {
-    checkTensor(op, 'blockTable', blockTable, { dtypes: ['int32'], rank: [2, 2] })
+  const isPaged = blockTable !== undefined
+  let pagesPerSequence = 0
+  if (isPaged) {
+    checkTensor(op, 'blockTable', blockTable, integerTable)
     checkDimension(op, 'blockTable', blockTable, 0, batch, `${queries}'s batch`)
     if (second < 16 || !Number.isInteger(Math.log2(second))) {
       const expected = 'have a power of two of at least 16 in axis 1 (the page size)'
       throw argumentError('ERR_SHAPE', op, 'kvLatent', expected, `shape ${formatShape(kvLatent!.shape)}`)
     }
-    const pagesPerSequence = blockTable.shape[1]
-    paging = { numKeys: pagesPerSequence * second, pageSize: second, numPages: first, pagesPerSequence }
+    pagesPerSequence = blockTable.shape[1]
     checkBounds(op, 'blockTable', blockTable, -1, first - 1, `[-1, ${first}) (kvLatent's pages)`)
     integers.push(['blockTable', blockTable])
+  } else {
+    checkDimension(op, 'kvLatent', kvLatent!, 0, batch, `${queries}'s batch`)
   }
+  const numKeys = isPaged ? pagesPerSequence * second : second
   if (kRope !== undefined) {
-    checkTensor(op, 'kRope', kRope, { rank: [3, 3] })
-    const isPaged = blockTable !== undefined
+    checkTensor(op, 'kRope', kRope, threeAxes)
     checkDimension(op, 'kRope', kRope, 0, first, isPaged ? "kvLatent's pages" : `${queries}'s batch`)
     checkDimension(op, 'kRope', kRope, 1, second, isPaged ? "kvLatent's page size" : "kvLatent's keys")
     floats.push(['kRope', kRope])
   }
   if (kvLengths !== undefined) {
-    checkTensor(op, 'kvLengths', kvLengths, { dtypes: ['int32'], rank: [1, 1] })
+    checkTensor(op, 'kvLengths', kvLengths, integerList)
     checkDimension(op, 'kvLengths', kvLengths, 0, batch, `${queries}'s batch`)
-    const most = paging.numKeys
-    checkBounds(op, 'kvLengths', kvLengths, 0, most, `[0, ${most}] (keys of a sequence)`)
+    checkBounds(op, 'kvLengths', kvLengths, 0, numKeys, `[0, ${numKeys}] (keys of a sequence)`)
     integers.push(['kvLengths', kvLengths])
   }
   const ropeDim = kRope === undefined ? 0 : kRope.shape[2]
   const keys = {
     kvLatent: kvLatent!.storage,
     kRope: kRope === undefined || ropeDim === 0 ? null : kRope.storage,
-    kvLengths: kvLengths?.storage ?? null,
-    blockTable: blockTable?.storage ?? null,
-    ...paging,
+    kvLengths: kvLengths === undefined ? null : kvLengths.storage,
+    blockTable: isPaged ? blockTable.storage : null,
+    numKeys,
+    pageSize: isPaged ? second : 0,
+    numPages: isPaged ? first : 0,
+    pagesPerSequence,
   }
   return { keys, rank, ropeDim, floats, integers }
+}
+
+const threeAxes = { rank: [3, 3] } as const
+const integerTable = { dtypes: ['int32'], rank: [2, 2] } as const
+const integerList = { dtypes: ['int32'], rank: [1, 1] } as const
+
+/** All tensors on one device, and those of the op's dtype of that of the first. Gives the device's backend. */
+export function checkAlike(op: string, first: Named, { floats, integers }: CheckedCache): Backend {
+  checkSameDType(op, first, ...floats)
+  return checkSameDevice(op, first, ...(integers.length === 0 ? floats : [...floats, ...integers]))
 }
 
 /**

@@ -25,13 +25,17 @@ import { segmentSoftmax } from './segment_softmax'
  */
 class CpuBackend implements Backend {
   readonly device: DeviceName = 'cpu'
-  /** An object of its own, so that releasing a storage refers to the figures alone. */
   readonly #live = { tensors: 0, bytes: 0 }
 
   allocate(dtype: DType, length: number): Storage {
     const array = newArray(dtype, length)
     if (poisonNewStorages) new Uint8Array(array.buffer).fill(0xff)
     return this.#adopt(dtype, array)
+  }
+
+  free(array: RawArray): void {
+    this.#live.tensors--
+    this.#live.bytes -= array.byteLength
   }
 
   upload(dtype: DType, elements: RawArray): Storage {
@@ -130,14 +134,9 @@ class CpuBackend implements Backend {
   }
 
   #adopt(dtype: DType, array: RawArray): Storage<RawArray> {
-    const live = this.#live
-    const bytes = array.byteLength
-    live.tensors++
-    live.bytes += bytes
-    return new Storage(this, dtype, array.length, array, () => {
-      live.tensors--
-      live.bytes -= bytes
-    })
+    this.#live.tensors++
+    this.#live.bytes += array.byteLength
+    return new Storage(this, dtype, array.length, array)
   }
 }
 

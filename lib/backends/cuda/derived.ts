@@ -1,27 +1,45 @@
-import type { ScheduleArguments } from '../../../typings/addon'
-import type { Backend, Droppable } from '../../backend'
+import type { Addon, StructureHandle } from '../../../typings/addon'
+import type { Backend, DeviceCsr, DeviceSegments, Droppable } from '../../backend'
+import { Net } from '../../net'
 import { release, type Storage } from '../../storage'
 import { handleOf } from './handle'
-import type { ScheduleArrays } from './schedule'
+import { makeSchedule } from './schedule'
 
-/** A graph's schedule in device memory, and the arguments that name it to the addon. */
-export class DeviceSchedule implements Droppable {
-  readonly arguments: ScheduleArguments
-  readonly #storages: readonly Storage[]
+/** A graph as the addon knows it, its sources and its schedule, by one handle. */
+export class DeviceStructure implements Droppable {
+  readonly addon: Addon
+  readonly handle: StructureHandle
+  isReleased = false
 
-  constructor(backend: Backend, { items, hubs, numPieces, numLong }: ScheduleArrays) {
-    this.#storages = release((keep) => {
-      const storages = [keep(backend.upload('int32', items)), keep(backend.upload('int32', hubs))]
-      return storages.map((storage) => storage.retain())
-    })
-    const [itemHandle, hubHandle] = this.#storages.map(handleOf) as [number, number]
-    this.arguments = [itemHandle, items.length / 4, hubHandle, hubs.length / 4, numPieces, numLong]
+  constructor(addon: Addon, backend: Backend, segments: DeviceSegments | DeviceCsr, rowPtr: Int32Array) {
+    this.addon = addon
+    const { items, hubs, numPieces, largestHub, longer } = makeSchedule(rowPtr)
+    const counts = Int32Array.of(items.length / 4, hubs.length / 4, numPieces, largestHub, ...longer)
+    const [numSrc, colIdx] = 'colIdx' in segments ? [segments.numSrc, handleOf(segments.colIdx)] : [0, null]
+    this.handle = release((keep) =>
+      addon.createStructure(
+        segments.numRows,
+        segments.numEdges,
+        numSrc,
+        colIdx,
+        handleOf(keep(backend.upload('int32', items))),
+        handleOf(keep(backend.upload('int32', hubs))),
+        counts,
+      ),
+    )
+    net.add(this)
   }
 
   drop(): void {
-    for (const storage of this.#storages) storage.drop()
+    this.isReleased = true
+    net.remove(this)
+    this.addon.releaseStructure(this.handle)
   }
 }
+
+const net = new Net<DeviceStructure>(({ addon, handle }) => {
+  return () => addon.releaseStructure(handle)
+})
 
 /** Degrees that were used last, and the edge weights under them. The degrees are not kept alive by it. */
 interface WeightsEntry {

@@ -1,4 +1,4 @@
-import type { Addon, BufferHandle } from '../../../typings/addon'
+import type { Addon, BufferHandle, StructureHandle } from '../../../typings/addon'
 import type {
   Backend,
   DeviceCsr,
@@ -12,10 +12,9 @@ import type {
 import { type DType, dtypes, type RawArray } from '../../dtype'
 import { poisonNewStorages, release, Storage } from '../../storage'
 import { loadAddon } from './addon'
-import { DeviceSchedule, GcnWeights } from './derived'
+import { DeviceStructure, GcnWeights } from './derived'
 import { handleOf } from './handle'
 import { algorithmCodes, keyArguments, settingArguments } from './mla'
-import { makeSchedule } from './schedule'
 import { cudaStatus } from './status'
 
 /** One GPU, driven through the native addon. A storage's buffer is the addon's handle. */
@@ -32,13 +31,16 @@ export class CudaBackend implements Backend {
 
   allocate(dtype: DType, length: number): Storage {
     const handle = this.#addon.allocate(this.#index, length * dtypes[dtype].bytes)
-    const storage = this.#adopt(dtype, length, handle)
     if (poisonNewStorages) this.#addon.fill(handle, 0xff)
-    return storage
+    return new Storage(this, dtype, length, handle)
+  }
+
+  free(buffer: BufferHandle): void {
+    this.#addon.release(buffer)
   }
 
   upload(dtype: DType, elements: RawArray): Storage {
-    return this.#adopt(dtype, elements.length, this.#addon.upload(this.#index, elements))
+    return new Storage(this, dtype, elements.length, this.#addon.upload(this.#index, elements))
   }
 
   download(storage: Storage): RawArray {
@@ -90,14 +92,8 @@ export class CudaBackend implements Backend {
   }
 
   segmentSoftmax(segments: DeviceSegments, scores: Storage, out: Storage, heads: number): void {
-    this.#addon.segmentSoftmax(
-      handleOf(scores),
-      handleOf(out),
-      dtypes[out.dtype].code,
-      segments.numEdges,
-      heads,
-      ...this.#schedule(segments).arguments,
-    )
+    const structure = this.#structure(segments)
+    this.#addon.segmentSoftmax(structure, handleOf(scores), handleOf(out), dtypes[out.dtype].code, heads)
   }
 
   gcnAggregate(
@@ -109,16 +105,12 @@ export class CudaBackend implements Backend {
     features: number,
   ): void {
     this.#addon.gcnAggregate(
-      handleOf(graph.colIdx),
+      this.#structure(graph),
       handleOf(this.#gcnWeights(graph, dstDegrees, srcDegrees)),
       handleOf(x),
       handleOf(out),
       dtypes[out.dtype].code,
-      graph.numRows,
-      graph.numEdges,
-      graph.numSrc,
       features,
-      ...this.#schedule(graph).arguments,
     )
   }
 
@@ -131,17 +123,13 @@ export class CudaBackend implements Backend {
     features: number,
   ): void {
     this.#addon.csrMax(
-      handleOf(graph.colIdx),
+      this.#structure(graph),
       handleOf(x),
-      empty,
       handleOf(out),
       indices && handleOf(indices),
       dtypes[out.dtype].code,
-      graph.numRows,
-      graph.numEdges,
-      graph.numSrc,
       features,
-      ...this.#schedule(graph).arguments,
+      empty,
     )
   }
 
@@ -183,8 +171,9 @@ export class CudaBackend implements Backend {
     )
   }
 
-  #schedule(segments: DeviceSegments): DeviceSchedule {
-    return segments.derived.get('schedule', (rowPtr) => new DeviceSchedule(this, makeSchedule(rowPtr)))
+  #structure(segments: DeviceSegments): StructureHandle {
+    const make = (rowPtr: Int32Array) => new DeviceStructure(this.#addon, this, segments, rowPtr)
+    return segments.derived.get('structure', make).handle
   }
 
   /** The factors of the edges under these degrees, kept with the graph. */
@@ -195,16 +184,7 @@ export class CudaBackend implements Backend {
         const dst = keep(this.#asFloat32(dstDegrees))
         const src = dstDegrees === srcDegrees ? dst : keep(this.#asFloat32(srcDegrees))
         const weights = keep(this.allocate('float32', graph.numEdges))
-        this.#addon.gcnWeights(
-          handleOf(graph.colIdx),
-          handleOf(dst),
-          handleOf(src),
-          handleOf(weights),
-          graph.numRows,
-          graph.numEdges,
-          graph.numSrc,
-          ...this.#schedule(graph).arguments,
-        )
+        this.#addon.gcnWeights(this.#structure(graph), handleOf(dst), handleOf(src), handleOf(weights))
         return weights.retain()
       }),
     )
@@ -218,11 +198,6 @@ export class CudaBackend implements Backend {
       this.cast(storage, converted)
       return converted.retain()
     })
-  }
-
-  #adopt(dtype: DType, length: number, handle: BufferHandle): Storage {
-    const addon = this.#addon
-    return new Storage(this, dtype, length, handle, () => addon.release(handle))
   }
 }
 

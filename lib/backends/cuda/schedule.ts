@@ -11,12 +11,14 @@ export interface ScheduleArrays {
   /** (numHubs, 4): row, first piece, number of pieces, 0. */
   readonly hubs: Int32Array
   readonly numPieces: number
-  /** Items that are pieces, or rows of more than `shortRow` edges: the first ones. */
-  readonly numLong: number
+  /** Pieces of the hub that has most. */
+  readonly largestHub: number
+  /** longer[k]: items that are pieces, or rows of more than 2^k edges; the first ones. */
+  readonly longer: readonly number[]
 }
 
-/** kShortRow of csrc/cuda/schedule.h. */
-const shortRow = 32
+/** kLengthClasses of csrc/cuda/schedule.h. */
+const lengthClasses = 12
 
 /** Edges of a piece: enough pieces to keep every worker of a large card busy, and not so short that starts show. */
 const shortestPiece = 128
@@ -51,8 +53,11 @@ export function makeSchedule(rowPtr: Int32Array): ScheduleArrays {
   const items = new Int32Array(4 * (numPieces + numRows - hubs.length / 4))
   items.set(pieces)
   sortRows(rowPtr, rowsOfLength, items.subarray(pieces.length))
-  const numLong = rowsOfLength.subarray(shortRow + 1).reduce((sum, count) => sum + count, numPieces)
-  return { items, hubs: Int32Array.from(hubs), numPieces, numLong }
+  const longer = Array.from({ length: lengthClasses }, (_, k) =>
+    rowsOfLength.subarray(2 ** k + 1).reduce((sum, count) => sum + count, numPieces),
+  )
+  const largestHub = hubs.reduce((most, count, i) => (i % 4 === 2 ? Math.max(most, count) : most), 0)
+  return { items, hubs: Int32Array.from(hubs), numPieces, largestHub, longer }
 }
 
 /** Writes an item per row that is not cut, the longest first, rows of one length in their order (a counting sort). */

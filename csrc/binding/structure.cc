@@ -1,0 +1,69 @@
+#include "binding/structure.h"
+
+#include <array>
+#include <utility>
+
+#include "binding/arguments.h"
+#include "binding/functions.h"
+
+namespace warpgraph {
+namespace {
+
+constexpr size_t kCounts = 4 + kLengthClasses;
+constexpr int64_t kIntsPerEntry = 4;
+static_assert(sizeof(Item) == kIntsPerEntry * sizeof(int32_t) && sizeof(Hub) == sizeof(Item),
+              "as lib/ lays them");
+
+// The counts of a schedule, in the order of typings/addon.d.ts.
+Schedule readCounts(const Arguments& arguments, size_t index) {
+  const Napi::TypedArray view = arguments.view(index);
+  if (view.TypedArrayType() != napi_int32_array || view.ElementLength() != kCounts) {
+    arguments.fail(index, "an Int32Array of a schedule's counts");
+  }
+  const auto counts = view.As<Napi::Int32Array>();
+  Schedule schedule{};
+  schedule.numItems = counts[0];
+  schedule.numHubs = counts[1];
+  schedule.numPieces = counts[2];
+  schedule.largestHub = counts[3];
+  int64_t most = schedule.numItems;
+  for (size_t k = 0; k < kLengthClasses; ++k) {
+    const int64_t longer = counts[4 + k];
+    if (longer > most || longer < schedule.numPieces) arguments.fail(index, "counts that fall");
+    schedule.longer[k] = most = longer;
+  }
+  const bool fits = 0 <= schedule.numHubs && schedule.numHubs <= schedule.numPieces &&
+                    0 <= schedule.largestHub && schedule.largestHub <= schedule.numPieces;
+  if (!fits) arguments.fail(index, "counts of hubs that fit its pieces");
+  return schedule;
+}
+
+}  // namespace
+
+Napi::Value createStructure(const Napi::CallbackInfo& info) {
+  Arguments arguments(info, "csr", 7);
+  auto structure = std::make_unique<Structure>();
+  structure->numRows = arguments.size(0);
+  structure->numEdges = arguments.size(1);
+  structure->numSrc = arguments.size(2);
+  Schedule& schedule = structure->schedule = readCounts(arguments, 6);
+  schedule.items = arguments.data<const Item>(4, DType::kInt32, {schedule.numItems, kIntsPerEntry});
+  schedule.hubs = arguments.data<const Hub>(5, DType::kInt32, {schedule.numHubs, kIntsPerEntry});
+  structure->items = arguments.buffer(4);
+  structure->hubs = arguments.buffer(5);
+  if (!arguments.isNull(3)) {
+    arguments.data(3, DType::kInt32, {structure->numEdges});
+    structure->colIdx = arguments.buffer(3);
+  }
+  Environment& environment = arguments.environment();
+  return environment.adopt(environment.structures(), std::move(structure));
+}
+
+void releaseStructure(const Napi::CallbackInfo& info) {
+  const Arguments arguments(info, "csr", 1);
+  if (!arguments.environment().structures().release(arguments.number(0))) {
+    arguments.fail(0, "a live structure");
+  }
+}
+
+}  // namespace warpgraph

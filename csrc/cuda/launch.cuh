@@ -1,0 +1,49 @@
+// How all kernels of the ops are launched: so that a kernel may start while the one before it in the stream
+// is still ending (programmatic dependent launch, compute capability 9.0 and later).
+//
+// The rule that makes this safe: every thread calls waitForInputs() before it reads what another kernel may
+// have written and before it writes anything. Before that it may read what no kernel writes: a graph's
+// structure, which was copied from the host.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <utility>
+
+#include "cuda/launch_target.h"
+
+namespace warpgraph {
+
+// Returns when all work queued before this kernel is done and seen, and lets the next kernel's blocks come as
+// soon as there is room for them.
+__device__ inline void waitForInputs() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// With `sharedBytes` of dynamic shared memory.
+template <typename... Parameters, typename... Arguments>
+cudaError_t launchKernelWithShared(void (*kernel)(Parameters...), dim3 grid, unsigned threads,
+                                   size_t sharedBytes, const LaunchTarget& target, Arguments&&... arguments) {
+  cudaLaunchAttribute overlap;
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = sharedBytes;
+  config.stream = target.stream;
+  config.attrs = &overlap;
+  config.numAttrs = target.limits.computeCapability >= 90 ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+}
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t launchKernel(void (*kernel)(Parameters...), dim3 grid, unsigned threads,
+                         const LaunchTarget& target, Arguments&&... arguments) {
+  return launchKernelWithShared(kernel, grid, threads, 0, target, std::forward<Arguments>(arguments)...);
+}
+
+}  // namespace warpgraph
