@@ -98,6 +98,7 @@ function anywhere(loaded: Addon, untyped: Untyped): void {
     'gcnAggregate',
     'csrMax',
     'mlaAttention',
+    'mlaDecode',
   ] as const)('%s without arguments is an error', (name) => {
     expect(() => untyped[name]()).toThrow(refusal(name))
   })

@@ -9,7 +9,15 @@ const { addon } = loadAddon()
 const isUsable = addon !== null && addon.driverStatus().deviceCount > 0
 if (!isUsable) notTested('the guards of the ops of the addon', 'no GPU')
 
-const ops = ['cast', 'segmentSoftmax', 'gcnWeights', 'gcnAggregate', 'csrMax', 'mlaAttention'] as const
+const ops = [
+  'cast',
+  'segmentSoftmax',
+  'gcnWeights',
+  'gcnAggregate',
+  'csrMax',
+  'mlaAttention',
+  'mlaDecode',
+] as const
 type Op = (typeof ops)[number]
 
 /** The op as messages name it. */
@@ -63,8 +71,11 @@ interface Call {
   function rightCall(op: Op): Call {
     const [x, out] = [floats(1, 2, 3, 4), floats(0, 0, 0, 0)]
     const two = () => floats(1, 1)
-    const mlaBuffers = [two(), two(), floats(1), floats(1), two(), two(), two()]
-    const mlaSizes = [1, 2, 2, 1, 1, 1, 1, 1]
+    // One sequence of two keys; or two sequences of a page each, one of them of length 0, all dimensions 1.
+    const mlaKeys = [two(), two(), null, null, 2, 0, 0, 0]
+    const many = () => hold(new Float32Array(32))
+    const mlaPages = [many(), many(), ints(16, 0), ints(1, -1), 16, 16, 2, 1]
+    const mlaSettings = [1, true, null, false, 0]
     const all: Record<Op, Call> = {
       cast: { args: [x, f32, out, f32, 4], structures: [], buffers: [0, 2], sizes: [4], dtype: 1 },
       segmentSoftmax: {
@@ -96,11 +107,36 @@ interface Call {
         dtype: 4,
       },
       mlaAttention: {
-        args: [...mlaBuffers, f32, ...mlaSizes, 1, true],
+        args: [
+          two(),
+          two(),
+          floats(1),
+          floats(1),
+          ...mlaKeys,
+          two(),
+          two(),
+          f32,
+          1,
+          2,
+          1,
+          1,
+          1,
+          1,
+          1,
+          ...mlaSettings,
+          0,
+        ],
         structures: [],
-        buffers: [0, 1, 2, 3, 4, 5, 6],
-        sizes: [8, 9, 10, 11, 12, 13, 14, 15],
-        dtype: 7,
+        buffers: [0, 1, 2, 3, 4, 5, 12, 13],
+        sizes: [8, 9, 10, 11, 15, 16, 17, 18, 19, 20, 21],
+        dtype: 14,
+      },
+      mlaDecode: {
+        args: [floats(1, 1, 1, 1), ...mlaPages, two(), two(), f32, 2, 1, 1, 1, 1, ...mlaSettings],
+        structures: [],
+        buffers: [0, 1, 2, 3, 4, 9, 10],
+        sizes: [5, 6, 7, 8, 12, 13, 14, 15, 16],
+        dtype: 11,
       },
     }
     return all[op]
@@ -201,6 +237,27 @@ interface Call {
     for (const wrong of [4, -1, NaN, 'float32', undefined, ...(op === 'cast' ? [] : [int32])]) {
       expect(`${String(wrong)}: ${answer(op, args.with(dtype!, wrong))}`).toContain(`: ${nameOf(op)}: `)
     }
+  })
+
+  test('mlaAttention refuses settings that mean nothing', () => {
+    const { args } = rightCall('mlaAttention')
+    const wrongs: [number, unknown][] = [
+      [22, '1'],
+      [23, 1],
+      [24, 0.5],
+      [24, 2 ** 60],
+      [24, undefined],
+      [25, null],
+      [26, -1],
+      [27, 3],
+      [27, 'auto'],
+    ]
+    for (const [position, wrong] of wrongs) {
+      expect(`${position}: ${answer('mlaAttention', args.with(position, wrong))}`).toContain(
+        ': mlaAttention: ',
+      )
+    }
+    expect(answer('mlaAttention', args.with(24, -5))).toBeUndefined()
   })
 
   test('after all those errors the device still computes', () => {

@@ -6,7 +6,7 @@ import type { GraphArrays } from './arbitraries'
  */
 
 // Globals are slow to look up in jest's sandbox, and these are used per element.
-const { abs, exp, floor, max: maxOf } = Math
+const { abs, exp, floor, log, max: maxOf } = Math
 
 type Numbers = ArrayLike<number>
 
@@ -80,6 +80,15 @@ export interface MlaCase {
   readonly kRope: Numbers
   readonly scale: number
   readonly causal: boolean
+  /** Keys of each sequence; Tk when absent. */
+  readonly lengths?: Numbers | undefined
+  /** The position of query 0; length − Tq when absent. */
+  readonly queryOffset?: number | undefined
+}
+
+/** The inputs of one mlaDecode call: rows of qLatent hold R numbers, then Dr of the rotated part. */
+export type MlaLatentCase = Omit<MlaCase, 'D' | 'Dv' | 'q' | 'qRope' | 'wUpK' | 'wUpV'> & {
+  readonly qLatent: Numbers
 }
 
 /** Σ f(i) for i in [0, length). */
@@ -94,25 +103,27 @@ function expAll(logits: number[]): number[] {
   return logits.map((logit) => exp(logit - max))
 }
 
-/** Calls `each` for every query and head with the number of keys it sees and its rope part of the logits. */
+/** Calls `each` for every query and head with the keys it sees. */
 function forEachQuery(
-  c: MlaCase,
-  each: (b: number, t: number, h: number, seen: number[], rope: (s: number) => number) => void,
+  c: Pick<MlaCase, 'B' | 'Tq' | 'Tk' | 'H' | 'causal' | 'lengths' | 'queryOffset'>,
+  each: (b: number, t: number, h: number, seen: number[]) => void,
 ): void {
   for (let b = 0; b < c.B; b++) {
+    const length = c.lengths === undefined ? c.Tk : c.lengths[b]!
     for (let t = 0; t < c.Tq; t++) {
+      const position = c.queryOffset === undefined ? length - (c.Tq - t) : t + c.queryOffset
       const seen: number[] = []
-      for (let s = 0; s < c.Tk; s++) if (!c.causal || s - c.Tk <= t - c.Tq) seen.push(s)
-      for (let h = 0; h < c.H; h++) {
-        const qAt = ((b * c.Tq + t) * c.H + h) * c.Dr
-        const rope = (s: number) => {
-          const kAt = (b * c.Tk + s) * c.Dr
-          return sum(c.Dr, (d) => c.qRope[qAt + d]! * c.kRope[kAt + d]!)
-        }
-        each(b, t, h, seen, rope)
-      }
+      for (let s = 0; s < length; s++) if (!c.causal || position >= s) seen.push(s)
+      for (let h = 0; h < c.H; h++) each(b, t, h, seen)
     }
   }
+}
+
+/** The rope part of a logit. */
+function ropeOf(c: MlaCase, b: number, t: number, h: number, s: number): number {
+  const qAt = ((b * c.Tq + t) * c.H + h) * c.Dr
+  const kAt = (b * c.Tk + s) * c.Dr
+  return sum(c.Dr, (d) => c.qRope[qAt + d]! * c.kRope[kAt + d]!)
 }
 
 /**
@@ -136,12 +147,11 @@ export function expandedMla(c: MlaCase, magnitudes = false): Float64Array {
   const keys = expand(c.wUpK, c.D)
   const values = expand(c.wUpV, c.Dv, magnitudes)
   const out = new Float64Array(c.B * c.Tq * c.H * c.Dv)
-  forEachQuery(c, (b, t, h, seen, rope) => {
+  forEachQuery(c, (b, t, h, seen) => {
     const qAt = ((b * c.Tq + t) * c.H + h) * c.D
     const kAt = (s: number) => ((b * c.Tk + s) * c.H + h) * c.D
-    const exps = expAll(
-      seen.map((s) => c.scale * (sum(c.D, (d) => c.q[qAt + d]! * keys[kAt(s) + d]!) + rope(s))),
-    )
+    const dot = (s: number) => sum(c.D, (d) => c.q[qAt + d]! * keys[kAt(s) + d]!)
+    const exps = expAll(seen.map((s) => c.scale * (dot(s) + ropeOf(c, b, t, h, s))))
     const total = sum(seen.length, (i) => exps[i]!)
     for (let d = 0; d < c.Dv; d++) {
       const at = (s: number) => ((b * c.Tk + s) * c.H + h) * c.Dv + d
@@ -152,26 +162,60 @@ export function expandedMla(c: MlaCase, magnitudes = false): Float64Array {
   return out
 }
 
+/**
+ * In the latents' space: softmax(scale·(qLatent·latent + qRope·kRope))·latent (B, Tq, H, R), and the logarithm of each
+ * query's sum of exponentials (B, H, Tq).
+ */
+export function latentMla(c: MlaLatentCase): { out: Float64Array; lse: Float64Array } {
+  const out = new Float64Array(c.B * c.Tq * c.H * c.R)
+  const lse = new Float64Array(c.B * c.H * c.Tq)
+  forEachQuery(c, (b, t, h, seen) => {
+    const query = (b * c.Tq + t) * c.H + h
+    const qAt = query * (c.R + c.Dr)
+    const row = (s: number) => b * c.Tk + s
+    const latent = (s: number) => sum(c.R, (r) => c.qLatent[qAt + r]! * c.kvLatent[row(s) * c.R + r]!)
+    const rope = (s: number) => sum(c.Dr, (d) => c.qLatent[qAt + c.R + d]! * c.kRope[row(s) * c.Dr + d]!)
+    const logits = seen.map((s) => c.scale * (latent(s) + rope(s)))
+    const exps = expAll(logits)
+    const total = sum(seen.length, (i) => exps[i]!)
+    for (let r = 0; r < c.R; r++) {
+      out[query * c.R + r] = sum(
+        seen.length,
+        (i) => (exps[i]! / total) * c.kvLatent[row(seen[i]!) * c.R + r]!,
+      )
+    }
+    const max = logits.reduce((a, b) => maxOf(a, b), -Infinity)
+    lse[(b * c.H + h) * c.Tq + t] = seen.length === 0 ? -Infinity : max + log(total)
+  })
+  return { out, lse }
+}
+
+/** The queries taken down to the latents by wUpK, with their rotated part behind: what mlaDecode takes. */
+export function absorbQueries(c: MlaCase): Float64Array {
+  const width = c.R + c.Dr
+  return Float64Array.from({ length: c.B * c.Tq * c.H * width }, (_, at) => {
+    const [query, r] = [floor(at / width), at % width]
+    if (r >= c.R) return c.qRope[query * c.Dr + r - c.R]!
+    const wAt = (r * c.H + (query % c.H)) * c.D
+    return sum(c.D, (d) => c.wUpK[wAt + d]! * c.q[query * c.D + d]!)
+  })
+}
+
+/** Results in the latents' space (B, Tq, H, R) taken up to values (B, Tq, H, Dv). */
+export function projectUp(c: Pick<MlaCase, 'H' | 'R' | 'Dv' | 'wUpV'>, latent: Numbers): Float64Array {
+  return Float64Array.from({ length: c.R === 0 ? 0 : (latent.length / c.R) * c.Dv }, (_, at) => {
+    const [query, d] = [floor(at / c.Dv), at % c.Dv]
+    return sum(c.R, (r) => latent[query * c.R + r]! * c.wUpV[(r * c.H + (query % c.H)) * c.Dv + d]!)
+  })
+}
+
 /** Absorbed (DeepSeek-V2, section 2.1.2): queries go down to the latents, the weighted latents come up to values. */
 export function absorbedMla(c: MlaCase): Float64Array {
-  const out = new Float64Array(c.B * c.Tq * c.H * c.Dv)
-  forEachQuery(c, (b, t, h, seen, rope) => {
-    const qAt = ((b * c.Tq + t) * c.H + h) * c.D
-    const latentAt = (s: number) => (b * c.Tk + s) * c.R
-    const absorbed = Array.from({ length: c.R }, (_, r) =>
-      sum(c.D, (d) => c.wUpK[(r * c.H + h) * c.D + d]! * c.q[qAt + d]!),
-    )
-    const exps = expAll(
-      seen.map((s) => c.scale * (sum(c.R, (r) => absorbed[r]! * c.kvLatent[latentAt(s) + r]!) + rope(s))),
-    )
-    const total = sum(seen.length, (i) => exps[i]!)
-    const context = Array.from({ length: c.R }, (_, r) =>
-      sum(seen.length, (i) => (exps[i]! / total) * c.kvLatent[latentAt(seen[i]!) + r]!),
-    )
-    for (let d = 0; d < c.Dv; d++) {
-      const value = sum(c.R, (r) => context[r]! * c.wUpV[(r * c.H + h) * c.Dv + d]!)
-      out[((b * c.Tq + t) * c.H + h) * c.Dv + d] = value
-    }
-  })
-  return out
+  if (c.R === 0) return new Float64Array(c.B * c.Tq * c.H * c.Dv)
+  return projectUp(c, latentMla({ ...c, qLatent: absorbQueries(c) }).out)
+}
+
+/** The logarithm of each query's sum of exponentials, (B, H, Tq). */
+export function mlaLse(c: MlaCase): Float64Array {
+  return latentMla({ ...c, qLatent: absorbQueries(c) }).lse
 }

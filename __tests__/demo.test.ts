@@ -20,7 +20,7 @@ import { notTested } from './absent'
 import { testDevices } from './devices'
 
 const root = join(__dirname, '..')
-const ops = ['segmentSoftmax', 'gcnAggregate', 'csrMax', 'mlaAttention']
+const ops = ['segmentSoftmax', 'gcnAggregate', 'csrMax', 'mlaAttention', 'mlaDecode']
 
 function demo(...args: string[]) {
   const command = [require.resolve('tsx/cli'), join(root, 'examples', 'demo.ts'), ...args]
@@ -37,7 +37,7 @@ function rows(stdout: string, name: string): string[][] {
 describe('the demo', () => {
   jest.setTimeout(120_000)
 
-  test.each(testDevices)('runs and checks the four ops on %s', (device) => {
+  test.each(testDevices)('runs and checks the ops on %s', (device) => {
     const { status, stdout, stderr } = demo('--device', device)
     expect(stderr).toBe('')
     for (const op of ops) {

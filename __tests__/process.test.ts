@@ -7,6 +7,7 @@ const opResults = {
   gcn: [0, 0, 5, -10],
   max: [0, 0, 1, -2],
   mla: [2],
+  mlaDecode: [0, 2],
 }
 
 onEachDevice('onnxruntime#24579: exit', (device) => {

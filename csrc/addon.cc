@@ -45,6 +45,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   add("gcnAggregate", gcnAggregate);
   add("csrMax", csrMax);
   add("mlaAttention", mlaAttention);
+  add("mlaDecode", mlaDecode);
   return exports;
 }
 

@@ -10,7 +10,7 @@ import { UsageError } from './usage_error'
 
 const usage = `usage: npm run demo -- [--device DEVICE] [--data FILE [--model FILE]...]
 
-Runs warpgraph's four operations on a graph, checks every result, and prints what ran, where and how long it took.
+Runs warpgraph's operations on a graph, checks every result, and prints what ran, where and how long it took.
 
   --device DEVICE  cpu, cuda or cuda:N; the best device present when left out
   --data FILE      a citation graph in Planetoid's form (.npz); Zachary's karate club when left out
@@ -91,7 +91,7 @@ function introduction(graph: string, device: DeviceName): string {
   const gpu = devices.find((one) => one.device === device)
   const where = gpu ? `the GPU, ${device} (${gpu.name})` : 'the CPU'
   const lines = [
-    `warpgraph ${warpgraph} runs its four operations on ${graph}.`,
+    `warpgraph ${warpgraph} runs its operations on ${graph}.`,
     `They run on ${where}, under Node ${node}.`,
   ]
   if (gpuNotUsed) lines.push(`The GPU is not used: ${gpuNotUsed.reason}`, gpuNotUsed.mend)

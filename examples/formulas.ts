@@ -67,26 +67,54 @@ export function mlaFormula(
   wUpV: Float32Array,
   { tokens, heads, headDim, rank, valueDim }: MlaShape,
 ): Float64Array {
+  const queries = new Float64Array(tokens * heads * rank)
   const out = new Float64Array(tokens * heads * valueDim)
-  const range = (length: number) => Array.from({ length }, (_, i) => i)
-  const sum = (length: number, term: (i: number) => number) => range(length).reduce((a, i) => a + term(i), 0)
-  for (let t = 0; t < tokens; t++) {
-    for (let h = 0; h < heads; h++) {
-      const query = range(rank).map((r) =>
-        sum(headDim, (d) => wUpK[(r * heads + h) * headDim + d]! * q[(t * heads + h) * headDim + d]!),
-      )
-      const weights = range(t + 1).map((s) =>
-        Math.exp(sum(rank, (r) => query[r]! * latent[s * rank + r]!) / Math.sqrt(headDim)),
-      )
-      const total = sum(t + 1, (s) => weights[s]!)
-      const mean = range(rank).map((r) => sum(t + 1, (s) => weights[s]! * latent[s * rank + r]!) / total)
-      for (let d = 0; d < valueDim; d++) {
-        const projected = sum(rank, (r) => mean[r]! * wUpV[(r * heads + h) * valueDim + d]!)
-        out[(t * heads + h) * valueDim + d] = projected
-      }
+  for (const [at, head] of rowsOf(tokens, heads)) {
+    for (let r = 0; r < rank; r++) {
+      const weight = (d: number) => wUpK[(r * heads + head) * headDim + d]!
+      queries[at * rank + r] = sum(headDim, (d) => weight(d) * q[at * headDim + d]!)
+    }
+  }
+  const means = decodeFormula(queries, latent, 1 / Math.sqrt(headDim), { tokens, heads, rank })
+  for (const [at, head] of rowsOf(tokens, heads)) {
+    for (let d = 0; d < valueDim; d++) {
+      const weight = (r: number) => wUpV[(r * heads + head) * valueDim + d]!
+      out[at * valueDim + d] = sum(rank, (r) => means[at * rank + r]! * weight(r))
     }
   }
   return out
+}
+
+/** The part in between, in the latents' space: causal softmax(scale·query·latent)·latent per head. */
+export function decodeFormula(
+  queries: ArrayLike<number>,
+  latent: Float32Array,
+  scale: number,
+  { tokens, heads, rank }: Pick<MlaShape, 'tokens' | 'heads' | 'rank'>,
+): Float64Array {
+  const out = new Float64Array(tokens * heads * rank)
+  for (const [at, , t] of rowsOf(tokens, heads)) {
+    const weights = Float64Array.from({ length: t + 1 }, (_, s) =>
+      Math.exp(scale * sum(rank, (r) => queries[at * rank + r]! * latent[s * rank + r]!)),
+    )
+    const total = sum(t + 1, (s) => weights[s]!)
+    for (let r = 0; r < rank; r++) {
+      out[at * rank + r] = sum(t + 1, (s) => weights[s]! * latent[s * rank + r]!) / total
+    }
+  }
+  return out
+}
+
+/** Every row of (tokens, heads, …), its head and its token. */
+function* rowsOf(tokens: number, heads: number): Generator<[row: number, head: number, token: number]> {
+  for (let t = 0; t < tokens; t++) for (let h = 0; h < heads; h++) yield [t * heads + h, h, t]
+}
+
+/** Σ term(i) for i in [0, length). */
+function sum(length: number, term: (i: number) => number): number {
+  let total = 0
+  for (let i = 0; i < length; i++) total += term(i)
+  return total
 }
 
 function edgeList(graph: Csr): [dst: number, src: number][] {

@@ -4,13 +4,14 @@ import {
   type DeviceName,
   gcnAggregate,
   mlaAttention,
+  mlaDecode,
   segmentSoftmax,
   synchronize,
   type Tensor,
   tensor,
 } from 'warpgraph'
 import { largestDifference } from './difference'
-import { gcnFormula, maxFormula, mlaFormula, softmaxFormula } from './formulas'
+import { decodeFormula, gcnFormula, maxFormula, mlaFormula, softmaxFormula } from './formulas'
 
 /** What one op did. */
 export interface OpRun {
@@ -42,7 +43,7 @@ interface Case {
 }
 
 /**
- * Runs the four ops on a graph and compares them with the CPU reference, or, where the device is the CPU itself, with
+ * Runs the ops on a graph and compares them with the CPU reference, or, where the device is the CPU itself, with
  * the formulas.
  */
 export async function runOps(graph: Csr, device: DeviceName): Promise<OpRun[]> {
@@ -75,6 +76,7 @@ function cases(graph: Csr): Case[] {
   const kvLatent = input([1, mla.tokens, mla.rank])
   const wUpK = input([mla.rank, mla.heads, mla.headDim])
   const wUpV = input([mla.rank, mla.heads, mla.valueDim])
+  const qLatent = input([1, mla.tokens, mla.heads, mla.rank])
   return [
     {
       op: 'segmentSoftmax',
@@ -106,6 +108,13 @@ function cases(graph: Csr): Case[] {
       allowed: 1e-5,
       call: (q, kvLatent, wUpK, wUpV) => [mlaAttention(q!, kvLatent!, wUpK!, wUpV!)],
       expected: () => [mlaFormula(q.data, kvLatent.data, wUpK.data, wUpV.data, mla)],
+    },
+    {
+      op: 'mlaDecode',
+      inputs: { qLatent, kvLatent },
+      allowed: 1e-5,
+      call: (qLatent, kvLatent) => [mlaDecode(qLatent!, { kvLatent: kvLatent! }, { scale: 0.25 })],
+      expected: () => [decodeFormula(qLatent.data, kvLatent.data, 0.25, mla)],
     },
   ]
 }

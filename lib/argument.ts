@@ -46,25 +46,20 @@ export function formatShape(shape: readonly number[]): string {
   return `[${shape.join(', ')}]`
 }
 
-/** The options object of a call: undefined counts as empty, an unknown key is a mistake and named as one. */
+/** An object of named arguments: undefined counts as empty, an unknown key is a mistake and named as one. */
 export function checkOptions<T extends object>(
   op: string,
   value: T | undefined,
   known: readonly (keyof T & string)[],
+  argument = 'options',
 ): T {
   if (value === undefined) return {} as T
   if (Object.prototype.toString.call(value) !== '[object Object]') {
-    throw argumentError('ERR_ARG_TYPE', op, 'options', 'be an object', describe(value))
+    throw argumentError('ERR_ARG_TYPE', op, argument, 'be an object', describe(value))
   }
   for (const key of Object.keys(value)) {
     if (!(known as readonly string[]).includes(key)) {
-      throw argumentError(
-        'ERR_ARG_VALUE',
-        op,
-        'options',
-        `have only ${known.join(', ')}`,
-        JSON.stringify(key),
-      )
+      throw argumentError('ERR_ARG_VALUE', op, argument, `have only ${known.join(', ')}`, JSON.stringify(key))
     }
   }
   return value

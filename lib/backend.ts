@@ -46,28 +46,59 @@ export interface DeviceCsr extends DeviceSegments {
   readonly colIdx: Storage
 }
 
-/** The tensors of one mlaAttention call; shapes as in the public function. */
-export interface MlaTensors {
-  readonly q: Storage
+/**
+ * The keys of multi-head latent attention; shapes as in `mlaAttention`. Lengths and block table may have been computed
+ * on the device: then nobody has checked their values, and the backend keeps its reads in bounds.
+ */
+export interface MlaKeys {
   readonly kvLatent: Storage
-  readonly wUpK: Storage
-  readonly wUpV: Storage
-  readonly qRope: Storage | null
   readonly kRope: Storage | null
+  readonly kvLengths: Storage | null
+  readonly blockTable: Storage | null
+  /** The most keys of a sequence: pageSize · pagesPerSequence where there is a block table. */
+  readonly numKeys: number
+  /** These three are 0 without a block table. */
+  readonly pageSize: number
+  readonly numPages: number
+  readonly pagesPerSequence: number
 }
 
-/** The sizes and settings of one mlaAttention call. */
+/** What both ops of multi-head latent attention have in common. */
 export interface MlaSizes {
   readonly batch: number
   readonly numQueries: number
-  readonly numKeys: number
   readonly heads: number
-  readonly headDim: number
-  readonly valueDim: number
   readonly rank: number
   readonly ropeDim: number
   readonly scale: number
   readonly causal: boolean
+  /** Null: the last query sees all keys. */
+  readonly queryOffset: number | null
+  /** Float32 inputs may be rounded to TF32. */
+  readonly tf32: boolean
+  /** 0: as many as seem best. */
+  readonly numSplits: number
+}
+
+export type MlaAlgorithm = 'auto' | 'absorb' | 'expand'
+
+/** The tensors and settings of one mlaAttention call. */
+export interface MlaAttention extends MlaSizes {
+  readonly q: Storage
+  /** Null when ropeDim is 0. */
+  readonly qRope: Storage | null
+  readonly wUpK: Storage
+  readonly wUpV: Storage
+  readonly keys: MlaKeys
+  readonly headDim: number
+  readonly valueDim: number
+  readonly algorithm: MlaAlgorithm
+}
+
+/** The tensors and settings of one mlaDecode call. */
+export interface MlaDecode extends MlaSizes {
+  readonly qLatent: Storage
+  readonly keys: MlaKeys
 }
 
 /** Work that was recorded and can be queued again. */
@@ -128,5 +159,7 @@ export interface Backend {
     indices: Storage | null,
     features: number,
   ): void
-  mlaAttention(tensors: MlaTensors, out: Storage, sizes: MlaSizes): void
+  /** Either output may have no elements; lse is null when it is not asked for. */
+  mlaAttention(call: MlaAttention, out: Storage, lse: Storage | null): void
+  mlaDecode(call: MlaDecode, out: Storage, lse: Storage | null): void
 }

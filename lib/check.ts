@@ -117,6 +117,29 @@ export function checkBoolean(op: string, name: string, value: unknown): boolean 
   return value
 }
 
+/** An integer that doubles hold exactly, of at least `least`. */
+export function checkInteger(op: string, name: string, value: unknown, least = -Infinity): number {
+  const number = checkNumber(op, name, value)
+  if (!Number.isSafeInteger(number) || number < least) {
+    const expected = least === -Infinity ? 'be an integer' : `be an integer of at least ${least}`
+    throw argumentError('ERR_ARG_VALUE', op, name, expected, String(number))
+  }
+  return number
+}
+
+/** One of a few strings. */
+export function checkChoice<T extends string>(
+  op: string,
+  name: string,
+  value: unknown,
+  choices: readonly T[],
+): T {
+  if (choices.includes(value as T)) return value as T
+  const expected = `be ${orList(choices.map((choice) => `'${choice}'`))}`
+  const code = typeof value === 'string' ? 'ERR_ARG_VALUE' : 'ERR_ARG_TYPE'
+  throw argumentError(code, op, name, expected, describe(value))
+}
+
 export function checkNumber(op: string, name: string, value: unknown): number {
   if (typeof value !== 'number') throw argumentError('ERR_ARG_TYPE', op, name, 'be a number', describe(value))
   return value

@@ -55,7 +55,8 @@ export function tensor<
   const dtype = checkDType(op, options.dtype ?? inferDType(op, flat))
   const full = resolveShape(op, options.shape ?? shape, flat.length)
   const backend = backendFor(op, options.device)
-  return new Tensor(backend.upload(dtype, toRaw(op, dtype, flat as ArrayLike<number>)), full)
+  const raw = toRaw(op, dtype, flat as ArrayLike<number>)
+  return new Tensor(backend.upload(dtype, raw).withBoundsOf(raw), full)
 }
 
 /** An array seen through strides, in elements: what the ndarray package makes. */
@@ -93,7 +94,8 @@ export function fromNdarray<T extends NumericArray | number[], D extends DType =
     }
   }
   const backend = backendFor(op, options.device)
-  return new Tensor(backend.upload(dtype, toRaw(op, dtype, flat)), shape)
+  const raw = toRaw(op, dtype, flat)
+  return new Tensor(backend.upload(dtype, raw).withBoundsOf(raw), shape)
 }
 
 /** The numbers of nested arrays in row-major order, with the shape that the nesting tells. */

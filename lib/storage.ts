@@ -1,6 +1,12 @@
 import type { Backend } from './backend'
-import type { DType } from './dtype'
+import type { DType, RawArray } from './dtype'
 import { Net } from './net'
+
+/** The least and the greatest of some integers; of none, ∞ and −∞. */
+export interface Bounds {
+  readonly least: number
+  readonly greatest: number
+}
 
 let numMade = 0
 
@@ -10,6 +16,7 @@ let numMade = 0
  */
 export class Storage<B = unknown> {
   #owners = 1
+  #bounds: Bounds | null = null
 
   /** Its own among all storages, also those that are gone: what is kept about it can be found by it. */
   readonly id = ++numMade
@@ -29,6 +36,17 @@ export class Storage<B = unknown> {
 
   get isReleased(): boolean {
     return this.#owners === 0
+  }
+
+  /** The bounds of int32 elements that came from the host; null where a device computed or rewrites them. */
+  get bounds(): Bounds | null {
+    return this.isRewritten ? null : this.#bounds
+  }
+
+  /** Notes what the elements are bounded by, when they come from the host. */
+  withBoundsOf(elements: RawArray): this {
+    if (this.dtype === 'int32') this.#bounds = boundsOf(elements)
+    return this
   }
 
   /** One more tensor shares this storage. */
@@ -63,6 +81,17 @@ export function release<T>(body: (keep: (storage: Storage) => Storage) => T): T 
   } finally {
     for (const storage of kept) storage.drop()
   }
+}
+
+function boundsOf(elements: RawArray): Bounds {
+  let least = Infinity
+  let greatest = -Infinity
+  for (let i = 0; i < elements.length; i++) {
+    const value = elements[i]!
+    if (value < least) least = value
+    if (value > greatest) greatest = value
+  }
+  return { least, greatest }
 }
 
 /**

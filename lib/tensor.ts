@@ -126,7 +126,8 @@ export class Tensor<D extends DType = DType, R extends number = any> {
     const backend = namedBackend('to', device)
     if (backend === storage.backend) return new Tensor(storage.retain(), this.shape)
     refuseInCapture('to', 'tensor', 'be moved outside of capture()')
-    return new Tensor(backend.upload(storage.dtype, storage.backend.download(storage)), this.shape)
+    const raw = storage.backend.download(storage)
+    return new Tensor(backend.upload(storage.dtype, raw).withBoundsOf(raw), this.shape)
   }
 
   /**

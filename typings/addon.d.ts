@@ -17,6 +17,32 @@ export type DTypeCode = number
 /** Names a graph's structure: its column indices and how its edges are dealt to workers. */
 export type StructureHandle = number
 
+/**
+ * The keys of multi-head latent attention: kvLatent (batch, numKeys, rank), kRope (batch, numKeys, ropeDim), kvLengths
+ * (batch) int32. With a blockTable (batch, pagesPerSequence) int32 kvLatent is (numPages, pageSize, rank) and kRope
+ * (numPages, pageSize, ropeDim), pageSize a power of two and numKeys = pagesPerSequence · pageSize; without one the last
+ * three are 0. kRope is null when ropeDim is 0. Lengths and page numbers out of range are clamped.
+ */
+export type MlaKeyArguments = [
+  kvLatent: BufferHandle,
+  kRope: BufferHandle | null,
+  kvLengths: BufferHandle | null,
+  blockTable: BufferHandle | null,
+  numKeys: number,
+  pageSize: number,
+  numPages: number,
+  pagesPerSequence: number,
+]
+
+/** queryOffset null: the last query sees all keys. numSplits 0: as many as seem best. */
+export type MlaSettingArguments = [
+  scale: number,
+  causal: boolean,
+  queryOffset: number | null,
+  tf32: boolean,
+  numSplits: number,
+]
+
 /** Names a captured graph. */
 export type GraphHandle = number
 
@@ -175,28 +201,49 @@ export interface Addon {
   ): void
 
   /**
-   * q (batch, numQueries, heads, headDim), kvLatent (batch, numKeys, rank), wUpK (rank, heads, headDim),
-   * wUpV (rank, heads, valueDim), qRope (batch, numQueries, heads, ropeDim), kRope (batch, numKeys, ropeDim) →
-   * out (batch, numQueries, heads, valueDim). Rope tensors are null when ropeDim is 0.
+   * q (batch, numQueries, heads, headDim), qRope (batch, numQueries, heads, ropeDim), null when ropeDim is 0,
+   * wUpK (rank, heads, headDim), wUpV (rank, heads, valueDim) → out (batch, numQueries, heads, valueDim) in dtype and,
+   * when given, lse (batch, heads, numQueries) float32. algorithm: 0 chooses, 1 absorbs, 2 expands.
    */
   mlaAttention(
     q: BufferHandle,
-    kvLatent: BufferHandle,
+    qRope: BufferHandle | null,
     wUpK: BufferHandle,
     wUpV: BufferHandle,
-    qRope: BufferHandle | null,
-    kRope: BufferHandle | null,
-    out: BufferHandle,
-    dtype: DTypeCode,
-    batch: number,
-    numQueries: number,
-    numKeys: number,
-    heads: number,
-    headDim: number,
-    valueDim: number,
-    rank: number,
-    ropeDim: number,
-    scale: number,
-    causal: boolean,
+    ...rest: [
+      ...keys: MlaKeyArguments,
+      out: BufferHandle,
+      lse: BufferHandle | null,
+      dtype: DTypeCode,
+      batch: number,
+      numQueries: number,
+      heads: number,
+      headDim: number,
+      valueDim: number,
+      rank: number,
+      ropeDim: number,
+      ...settings: MlaSettingArguments,
+      algorithm: number,
+    ]
+  ): void
+
+  /**
+   * qLatent (batch, numQueries, heads, rank + ropeDim): the query in the latents' space, then its rotated part →
+   * out (batch, numQueries, heads, rank) in dtype and, when given, lse (batch, heads, numQueries) float32.
+   */
+  mlaDecode(
+    qLatent: BufferHandle,
+    ...rest: [
+      ...keys: MlaKeyArguments,
+      out: BufferHandle,
+      lse: BufferHandle | null,
+      dtype: DTypeCode,
+      batch: number,
+      numQueries: number,
+      heads: number,
+      rank: number,
+      ropeDim: number,
+      ...settings: MlaSettingArguments,
+    ]
   ): void
 }

@@ -4,6 +4,7 @@ import {
   gcnAggregate,
   memory,
   mlaAttention,
+  mlaDecode,
   scope,
   segmentSoftmax,
   segments,
@@ -18,8 +19,8 @@ import 'warpgraph/testing/jest'
 
 const features = 192
 const large = 12_143_200
-const small = 8600
-/** Rows that are reduced to one; divides both numbers of rows, and takes every value. */
+const small = 17_200
+/** Rows that are reduced to one; divides both numbers of rows, as 16 does, and takes every value. */
 const chunk = 4300
 /** Rows of the small source: 64 different values, (r·7 + f·3) mod 64 / 64, exact in float16. */
 const sources = 1000
@@ -142,6 +143,31 @@ onEachDevice('beyond 2³¹ elements', (device) => {
         }
         // NaN stays in max(), and is not within any bound.
         expect(worst).toBeLessThanOrEqual(2 ** -11 + 1e-6)
+      })
+    })
+
+    testIf('mlaDecode reads pages past 2³¹', () => {
+      scope(() => {
+        const pageSize = 16
+        const numPages = rows / pageSize
+        const kvLatent = makeLarge().reshape([numPages, pageSize, features])
+        // Two sequences of one page, the first there is and the last.
+        const blockTable = tensor(Int32Array.of(0, numPages - 1), { shape: [2, 1], device })
+        const qLatent = tensor(new Float32Array(2 * features), {
+          shape: [2, 1, 1, features],
+          dtype: 'float16',
+          device,
+        })
+        // q = 0: equal weights.
+        const result = mlaDecode(qLatent, { kvLatent, blockTable }, { scale: 1 })
+        const expected = [0, numPages - 1].flatMap((page) =>
+          Array.from({ length: features }, (_, f) => {
+            let sum = 0
+            for (let s = page * pageSize; s < (page + 1) * pageSize; s++) sum += valueAt(s, f)
+            return sum / pageSize
+          }),
+        )
+        expect(result).toBeCloseToTensor(Float32Array.from(expected), { atol: 2 ** -11 + 1e-6 })
       })
     })
   })

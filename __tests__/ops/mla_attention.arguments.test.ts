@@ -1,4 +1,4 @@
-import { mlaAttention } from 'warpgraph'
+import { mlaAttention, tensor } from 'warpgraph'
 import { blanks } from '../blanks'
 import { onEachDevice } from '../devices'
 import { refused } from '../refused'
@@ -8,9 +8,17 @@ const call = mlaAttention as unknown as (...args: unknown[]) => unknown
 
 onEachDevice('mlaAttention refuses', (device) => {
   const { make, half, int, gone } = blanks(device)
+  const ints = (values: number[], shape: number[] = [values.length]) =>
+    tensor(Int32Array.from(values), { shape, device })
   const [q, latents, wUpK, wUpV] = [make(2, 3, 4, 5), make(2, 6, 7), make(7, 4, 5), make(7, 4, 8)]
   const [qRope, kRope] = [make(2, 3, 4, 9), make(2, 6, 9)]
   const withOptions = (options: unknown) => () => call(q, latents, wUpK, wUpV, options)
+  // The same keys in pages: one of 16 for the first sequence, two for the second.
+  const pages = make(3, 16, 7)
+  const table = ints([0, -1, 1, 2], [2, 2])
+  const paged = (options: object, latents = pages) => {
+    return () => call(q, latents, wUpK, wUpV, { blockTable: table, ...options })
+  }
   const rope = (a: unknown, b: unknown) => withOptions({ qRope: a, kRope: b })
 
   refused('ERR_ARG_TYPE', [
@@ -21,15 +29,72 @@ onEachDevice('mlaAttention refuses', (device) => {
     [`mlaAttention: options must be an object, got Tensor<float32> [2, 3, 4, 5]`, withOptions(q)],
     [`mlaAttention: causal must be a boolean, got number 1`, withOptions({ causal: 1 })],
     [`mlaAttention: scale must be a number, got "1"`, withOptions({ scale: '1' })],
+    [`mlaAttention: queryOffset must be a number, got "1"`, withOptions({ queryOffset: '1' })],
+    [`mlaAttention: returnLse must be a boolean, got number 1`, withOptions({ returnLse: 1 })],
+    [`mlaAttention: numSplits must be a number, got null`, withOptions({ numSplits: null })],
+    [
+      `mlaAttention: algorithm must be 'auto', 'absorb' or 'expand', got number 1`,
+      withOptions({ algorithm: 1 }),
+    ],
+    [`mlaAttention: precision must be 'float32' or 'tf32', got null`, withOptions({ precision: null })],
+    [
+      `mlaAttention: kvLengths must be a Tensor, got an array of length 2`,
+      withOptions({ kvLengths: [6, 6] }),
+    ],
+    [
+      `mlaAttention: blockTable must be a Tensor, got Int32Array`,
+      withOptions({ blockTable: new Int32Array(2) }),
+    ],
   ])
 
   refused('ERR_ARG_VALUE', [
     [
-      `mlaAttention: options must have only qRope, kRope, scale, causal, got "mask"`,
+      `mlaAttention: options must have only qRope, kRope, scale, kvLengths, blockTable, algorithm, causal, queryOffset, returnLse, numSplits, precision, got "mask"`,
       withOptions({ mask: true }),
     ],
     [`mlaAttention: scale must be finite in float32, got NaN`, withOptions({ scale: NaN })],
     [`mlaAttention: scale must be finite in float32, got Infinity`, withOptions({ scale: Infinity })],
+    [`mlaAttention: queryOffset must be an integer, got 0.5`, withOptions({ queryOffset: 0.5 })],
+    [`mlaAttention: queryOffset must be an integer, got -Infinity`, withOptions({ queryOffset: -Infinity })],
+    [`mlaAttention: numSplits must be an integer of at least 0, got -1`, withOptions({ numSplits: -1 })],
+    [`mlaAttention: numSplits must be an integer of at least 0, got 1.5`, withOptions({ numSplits: 1.5 })],
+    [
+      `mlaAttention: numSplits must be 0 with algorithm 'expand', got 2`,
+      withOptions({ algorithm: 'expand', numSplits: 2 }),
+    ],
+    [
+      `mlaAttention: algorithm must be 'auto', 'absorb' or 'expand', got "absorbed"`,
+      withOptions({ algorithm: 'absorbed' }),
+    ],
+    [`mlaAttention: precision must be 'float32' or 'tf32', got "fp32"`, withOptions({ precision: 'fp32' })],
+    [
+      `mlaAttention: precision must be given only with float32 tensors, got "tf32" with float16`,
+      () => call(half(2, 3, 4, 5), half(2, 6, 7), half(7, 4, 5), half(7, 4, 8), { precision: 'tf32' }),
+    ],
+    [
+      `mlaAttention: precision must be given only with float32 tensors, got "float32" with float16`,
+      () => call(half(2, 3, 4, 5), half(2, 6, 7), half(7, 4, 5), half(7, 4, 8), { precision: 'float32' }),
+    ],
+    [
+      `mlaAttention: kvLengths must be in [0, 6] (keys of a sequence), got 7`,
+      withOptions({ kvLengths: ints([7, 0]) }),
+    ],
+    [
+      `mlaAttention: kvLengths must be in [0, 6] (keys of a sequence), got -1`,
+      withOptions({ kvLengths: ints([6, -1]) }),
+    ],
+    [
+      `mlaAttention: kvLengths must be in [0, 32] (keys of a sequence), got 33`,
+      paged({ kvLengths: ints([16, 33]) }),
+    ],
+    [
+      `mlaAttention: blockTable must be in [-1, 3) (kvLatent's pages), got 3`,
+      paged({ blockTable: ints([0, -1, 1, 3], [2, 2]) }),
+    ],
+    [
+      `mlaAttention: blockTable must be in [-1, 3) (kvLatent's pages), got -2`,
+      paged({ blockTable: ints([0, -2, 1, 2], [2, 2]) }),
+    ],
   ])
 
   refused('ERR_DTYPE', [
@@ -42,6 +107,8 @@ onEachDevice('mlaAttention refuses', (device) => {
       () => call(q, half(2, 6, 7), wUpK, wUpV),
     ],
     [`mlaAttention: kRope must have q's dtype float32, got float16`, rope(qRope, half(2, 6, 9))],
+    [`mlaAttention: kvLengths must have dtype int32, got float32`, withOptions({ kvLengths: make(2) })],
+    [`mlaAttention: blockTable must have dtype int32, got float32`, paged({ blockTable: make(2, 2) })],
   ])
 
   refused('ERR_SHAPE', [
@@ -83,17 +150,58 @@ onEachDevice('mlaAttention refuses', (device) => {
       rope(qRope, make(2, 5, 9)),
     ],
     [
-      `mlaAttention: kRope must have 9 in axis 2 (qRope's dimension), got shape [2, 6, 8]`,
+      `mlaAttention: qRope must have 8 in axis 3 (kRope's dimension), got shape [2, 3, 4, 9]`,
       rope(qRope, make(2, 6, 8)),
     ],
   ])
 
+  refused('ERR_SHAPE', [
+    [
+      `mlaAttention: kvLengths must have rank 1, got shape [2, 1]`,
+      withOptions({ kvLengths: ints([6, 6], [2, 1]) }),
+    ],
+    [
+      `mlaAttention: kvLengths must have 2 rows (q's batch), got shape [3]`,
+      withOptions({ kvLengths: ints([6, 6, 6]) }),
+    ],
+    [`mlaAttention: blockTable must have rank 2, got shape [2]`, paged({ blockTable: ints([0, 1]) })],
+    [
+      `mlaAttention: blockTable must have 2 rows (q's batch), got shape [1, 2]`,
+      paged({ blockTable: ints([0, 1], [1, 2]) }),
+    ],
+    ...[0, 6, 8, 24].map((size) => {
+      const expected = 'have a power of two of at least 16 in axis 1 (the page size)'
+      const message = `mlaAttention: kvLatent must ${expected}, got shape [3, ${size}, 7]`
+      return [message, paged({}, make(3, size, 7))] as const
+    }),
+    [
+      `mlaAttention: kvLatent must have rank 3, got shape [3, 16, 1, 7]`,
+      paged({}, make(3, 16, 1, 7) as unknown as typeof pages),
+    ],
+    [
+      `mlaAttention: kRope must have 3 in axis 0 (kvLatent's pages), got shape [2, 6, 9]`,
+      paged({ qRope, kRope }),
+    ],
+    [
+      `mlaAttention: kRope must have 16 in axis 1 (kvLatent's page size), got shape [3, 32, 9]`,
+      paged({ qRope, kRope: make(3, 32, 9) }),
+    ],
+  ])
+
   refused('ERR_DISPOSED', [
+    [`mlaAttention: kvLengths must be alive, got one that was disposed`, withOptions({ kvLengths: gone(2) })],
     [
       `mlaAttention: q must be alive, got one that was disposed`,
       () => call(gone(2, 3, 4, 5), latents, wUpK, wUpV),
     ],
   ])
+
+  test('bounds are known of what moved between devices, and kept by views', () => {
+    const moved = ints([7, 0]).to('cpu').to(device).reshape([1, 2]).reshape([2])
+    expect(withOptions({ kvLengths: moved })).toThrow(
+      'kvLengths must be in [0, 6] (keys of a sequence), got 7',
+    )
+  })
 
   // One device is none to mix with the CPU.
   if (device !== 'cpu') {
@@ -111,6 +219,10 @@ onEachDevice('mlaAttention refuses', (device) => {
       [
         `mlaAttention: kRope must be on q's device ${device}, got cpu`,
         () => call(q, latents, wUpK, wUpV, { qRope: q, kRope: on(1, 1, 1) }),
+      ],
+      [
+        `mlaAttention: kvLengths must be on q's device ${device}, got cpu`,
+        () => call(q, latents, wUpK, wUpV, { kvLengths: ints([1]).to('cpu') }),
       ],
     ])
   }

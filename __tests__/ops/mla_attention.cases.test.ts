@@ -21,9 +21,10 @@ onEachDevice('mlaAttention', (device) => {
         const rope = { qRope: make([2, 3, 4, 6], 1), kRope: make([2, 0, 6], 1) }
         const [latents, wUpK, wUpV] = [make([2, 0, 7], 1), make([7, 4, 5], 1), make([7, 4, 8], 1)]
         for (const options of [{ causal }, { causal, ...rope }]) {
-          const result = mlaAttention(q, latents, wUpK, wUpV, options)
-          expect(result.shape).toEqual([2, 3, 4, 8])
-          expect(result).toBeCloseToTensor(new Float32Array(2 * 3 * 4 * 8), { atol: 0 })
+          const { out, lse } = mlaAttention(q, latents, wUpK, wUpV, { ...options, returnLse: true })
+          expect(out.shape).toEqual([2, 3, 4, 8])
+          expect(out).toBeCloseToTensor(new Float32Array(2 * 3 * 4 * 8), { atol: 0 })
+          expect(lse).toBeCloseToTensor(new Float32Array(2 * 4 * 3).fill(-Infinity), { atol: 0 })
         }
       }
     })
@@ -34,19 +35,25 @@ onEachDevice('mlaAttention', (device) => {
       const latents = make([1, 2, 2], Float32Array.of(1, 2, 1, 4))
       const wUpK = make([2, 1, 2], Float32Array.of(60000, 0, 0, 0))
       const wUpV = make([2, 1, 1], Float32Array.of(0, 1))
-      const result = mlaAttention(q, latents, wUpK, wUpV, { scale: 1 })
-      expect(result).toBeCloseToTensor([[[[3]]]], { atol: 0 })
+      for (const how of [{}, { numSplits: 2 }, { algorithm: 'expand' }] as const) {
+        const { out, lse } = mlaAttention(q, latents, wUpK, wUpV, { scale: 1, returnLse: true, ...how })
+        expect(out).toBeCloseToTensor([[[[3]]]], { atol: 0 })
+        expect(lse).toBeCloseToTensor([[[wUpK.dataSync()[0]! * -1 + Math.LN2]]], { rtol: 1e-6 })
+      }
     })
 
     test('flash-attention#1778: more queries than keys, causal: aligned bottom-right, leading rows zero', () => {
       // Five queries, two keys with equal logits and values 2, 6: queries 0 to 2 see none, 3 sees one, 4 both.
-      const result = mlaAttention(
+      const { out, lse } = mlaAttention(
         make([1, 5, 1, 1], 0),
         make([1, 2, 1], Float32Array.of(2, 6)),
         make([1, 1, 1], 1),
         make([1, 1, 1], 1),
+        { returnLse: true },
       )
-      expect(result).toBeCloseToTensor([[[[0]], [[0]], [[0]], [[2]], [[4]]]], { atol: 0 })
+      expect(out).toBeCloseToTensor([[[[0]], [[0]], [[0]], [[2]], [[4]]]], { atol: 0 })
+      const none = -Infinity
+      expect(lse).toBeCloseToTensor([[[none, none, none, 0, Math.LN2]]], { atol: 1e-6 })
     })
 
     test('flash-attention#1778: NaN in a key that no query sees stays out', () => {

@@ -1,10 +1,19 @@
 import fc from 'fast-check'
-import { type DeviceName, type FloatDType, mlaAttention, type Tensor, tensor } from 'warpgraph'
+import { type DeviceName, type FloatDType, mlaAttention, tensor } from 'warpgraph'
 import { compareDevices } from 'warpgraph/testing'
-import { edgyLengths, uniform } from '../arbitraries'
-import { absorbedMla, expandedMla, type MlaCase } from '../definitions'
+import { edgyLengths } from '../arbitraries'
+import { absorbedMla, expandedMla } from '../definitions'
 import { onEachDevice } from '../devices'
 import { float32, type GoldenCase, goldenCases } from '../golden'
+import {
+  elementBound,
+  type MlaData,
+  type MlaShape,
+  type MlaVariant,
+  mlaBounds,
+  mlaCall,
+  randomMlaData,
+} from '../mla'
 import {
   ErrorTable,
   expectSameBits,
@@ -16,8 +25,6 @@ import {
 } from '../tolerance'
 import 'warpgraph/testing/jest'
 
-const bounds: Readonly<Record<FloatDType, number>> = { float32: 2e-6, float16: 2e-3, bfloat16: 1e-2 }
-
 const table = new ErrorTable('mlaAttention, relative L2 against float64')
 let golden: GoldenCase[]
 beforeAll(async () => {
@@ -27,77 +34,23 @@ beforeAll(async () => {
   ]
 })
 
-type Sizes = Pick<MlaCase, 'B' | 'Tq' | 'Tk' | 'H' | 'D' | 'Dv' | 'R' | 'Dr'>
-
-const shapesOf = ({ B, Tq, Tk, H, D, Dv, R, Dr }: Sizes) =>
-  ({
-    q: [B, Tq, H, D],
-    kvLatent: [B, Tk, R],
-    wUpK: [R, H, D],
-    wUpV: [R, H, Dv],
-    qRope: [B, Tq, H, Dr],
-    kRope: [B, Tk, Dr],
-  }) as const
-
-const product = (shape: readonly number[]) => shape.reduce((a, b) => a * b, 1)
-
-interface Settings {
-  readonly causal?: boolean
-  readonly scale?: number
+interface Settings extends MlaVariant {
   readonly dtype: FloatDType
   readonly device: DeviceName
 }
 
-/** A call on tensors of this data, and the same inputs, as rounded to the dtype, for the definitions. */
-function call(
-  sizes: Sizes,
-  data: Record<keyof ReturnType<typeof shapesOf>, Float32Array>,
-  settings: Settings,
-) {
-  const { dtype, device, ...options } = settings
-  const shapes = shapesOf(sizes)
-  const make = <const S extends readonly number[]>(values: Float32Array, shape: S) =>
-    tensor(values, { shape, dtype, device })
-  const tensors = {
-    q: make(data.q, shapes.q),
-    kvLatent: make(data.kvLatent, shapes.kvLatent),
-    wUpK: make(data.wUpK, shapes.wUpK),
-    wUpV: make(data.wUpV, shapes.wUpV),
-    qRope: make(data.qRope, shapes.qRope),
-    kRope: make(data.kRope, shapes.kRope),
-  }
-  const { q, kvLatent, wUpK, wUpV, qRope, kRope } = tensors
-  const rope = sizes.Dr > 0 ? { qRope, kRope } : {}
-  const result: Tensor<FloatDType, 4> = mlaAttention(q, kvLatent, wUpK, wUpV, { ...rope, ...options })
-  const rounded = Object.fromEntries(Object.entries(tensors).map(([name, t]) => [name, t.dataSync()]))
-  const { causal = true, scale = 1 / Math.sqrt(sizes.D + sizes.Dr || 1) } = options
-  return { result, tensors, exact: { ...sizes, ...rounded, causal, scale } as unknown as MlaCase }
-}
-
-function randomData(sizes: Sizes, seed: number) {
-  const entries = Object.entries(shapesOf(sizes)).map(([name, shape], i) => [
-    name,
-    uniform(seed + i, product(shape)),
-  ])
-  return Object.fromEntries(entries) as Record<keyof ReturnType<typeof shapesOf>, Float32Array>
-}
-
-/**
- * How far a float32 computation of inputs within [−1, 1] may be off, relative to the sum of absolute terms of an
- * element: 2·10⁻⁶ as for the golden values, and what rounding in the logits costs. Those are random sums of R·D + Dr
- * terms, so of the size scale·√(R·D + Dr); 16 roundings of that size leave room for any order of summation.
- */
-function relativeBound({ R, D, Dr, scale }: MlaCase): number {
-  return 2e-6 + 16 * 2 ** -24 * Math.abs(scale) * Math.sqrt(R * D + Dr)
+/** A call on tensors of this data, with its inputs for the definitions. */
+function call(shape: MlaShape, data: MlaData, { dtype, device, ...variant }: Settings) {
+  const made = mlaCall(shape, data, variant, { dtype, device })
+  const { q, kvLatent, wUpK, wUpV, options } = made
+  return { result: mlaAttention(q, kvLatent, wUpK, wUpV, options), ...made }
 }
 
 function expectExact({ result, exact }: ReturnType<typeof call>): void {
   const expected = expandedMla(exact)
   const magnitudes = expandedMla(exact, true)
-  const relative = relativeBound(exact)
-  expectWithin(result.dataSync(), expected, (i) => {
-    return roundedBound(result.dtype, relative * magnitudes[i]!, expected[i]!)
-  })
+  const bound = elementBound(exact, result.dtype, result.device)
+  expectWithin(result.dataSync(), expected, (i) => bound(magnitudes[i]!, expected[i]!))
 }
 
 onEachDevice('mlaAttention', (device) => {
@@ -120,7 +73,7 @@ onEachDevice('mlaAttention', (device) => {
       const { result, exact } = call(sizes, data, { dtype, device, causal })
       expect([result.dtype, result.shape, result.device]).toEqual([dtype, [B, Tq, H, Dv], device])
       const expected = dtype === 'float32' ? out.data : expandedMla(exact)
-      table.check(name, dtype, device, relativeL2(result.dataSync(), expected), bounds[dtype])
+      table.check(name, dtype, device, relativeL2(result.dataSync(), expected), mlaBounds[dtype])
       if (dtype !== 'float32') continue
       expect(relativeL2(expandedMla(exact), out.data)).toBeLessThanOrEqual(1e-12)
       expect(relativeL2(absorbedMla(exact), out.data)).toBeLessThanOrEqual(1e-12)
@@ -189,7 +142,7 @@ onEachDevice('mlaAttention', (device) => {
           fc.nat(),
           (sizes, causal, scale, seed) => {
             const settings = { dtype, device, causal, ...(scale === undefined ? {} : { scale }) }
-            const done = call(sizes, randomData(sizes, seed), settings)
+            const done = call(sizes, randomMlaData(sizes, seed), settings)
             expect(done.result.shape).toEqual([sizes.B, sizes.Tq, sizes.H, sizes.Dv])
             expectExact(done)
             const [expanded, absorbed] = [expandedMla(done.exact), absorbedMla(done.exact)]
@@ -206,28 +159,34 @@ onEachDevice('mlaAttention', (device) => {
     )
     test.each(varied)('%s = %i', (name, length) => {
       expectExact(
-        call({ ...base, [name]: length }, randomData({ ...base, [name]: length }, length), { dtype, device }),
+        call({ ...base, [name]: length }, randomMlaData({ ...base, [name]: length }, length), {
+          dtype,
+          device,
+        }),
       )
     })
 
     test('the same inputs give the same bits', () => {
       const sizes = { B: 2, Tq: 17, Tk: 65, H: 3, D: 33, Dv: 20, R: 48, Dr: 8 }
-      const run = () => call(sizes, randomData(sizes, 4), { dtype, device }).result.dataSync()
+      const run = () => call(sizes, randomMlaData(sizes, 4), { dtype, device }).result.dataSync()
       const first = run()
       for (let i = 0; i < 3; i++) expectSameBits(run(), first)
     })
 
     test('agrees with the CPU', async () => {
       const sizes = { B: 2, Tq: 9, Tk: 33, H: 3, D: 16, Dv: 24, R: 20, Dr: 8 }
-      const { tensors, exact } = call(sizes, randomData(sizes, 6), { dtype, device: 'cpu' })
+      const { q, kvLatent, wUpK, wUpV, cache, options, exact } = call(sizes, randomMlaData(sizes, 6), {
+        dtype,
+        device: 'cpu',
+      })
       const result = await compareDevices(
         ({ q, kvLatent, wUpK, wUpV, qRope, kRope }) =>
           mlaAttention(q, kvLatent, wUpK, wUpV, { qRope, kRope }),
-        tensors,
+        { q, kvLatent, wUpK, wUpV, qRope: options.qRope!, kRope: cache.kRope! },
         {
           devices: [device],
           // Values are averages of sums of 20 random terms, about 1 in size.
-          atol: 2 * relativeBound(exact) + 2 ** -24,
+          atol: 2 * elementBound(exact, dtype, device)(1, 1),
           rtol: dtype === 'float32' ? 0 : 2 * roundedBound(dtype, 0, 1),
         },
       )

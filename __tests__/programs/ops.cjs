@@ -1,5 +1,14 @@
 // One call of each op on a device, small enough to know the results by hand.
-const { csr, csrMax, gcnAggregate, mlaAttention, segmentSoftmax, segments, tensor } = require('../..')
+const {
+  csr,
+  csrMax,
+  gcnAggregate,
+  mlaAttention,
+  mlaDecode,
+  segmentSoftmax,
+  segments,
+  tensor,
+} = require('../..')
 
 /** The results, as plain numbers, all read at the same time. */
 exports.runOps = async (device) => {
@@ -17,6 +26,12 @@ exports.runOps = async (device) => {
       make([0, 1, 0, 3], [1, 2, 2]),
       make([1, 0], [2, 1, 1]),
       make([0, 1], [2, 1, 1]),
+    ),
+    // The same keys in the latents' space.
+    mlaDecode: mlaDecode(
+      make([1, 0], [1, 1, 1, 2]),
+      { kvLatent: make([0, 1, 0, 3], [1, 2, 2]) },
+      { scale: 1 },
     ),
   }
   const read = Object.entries(results).map(async ([name, t]) => [name, Array.from(await t.data())])

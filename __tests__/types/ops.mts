@@ -7,7 +7,9 @@ import {
   csrMax,
   type DeviceError,
   gcnAggregate,
+  type MlaResult,
   mlaAttention,
+  mlaDecode,
   type Segments,
   segmentSoftmax,
   segments,
@@ -112,6 +114,31 @@ mlaAttention(four, four, cube, cube)
 mlaAttention(tensor([1], { dtype: 'int32', shape: [1, 1, 1, 1] }), cube, cube, cube)
 // @ts-expect-error: an option that does not exist
 mlaAttention(four, cube, cube, cube, { casual: true })
+const attended = mlaAttention(four, cube, cube, cube, { returnLse: true, kvLengths: intVector })
+same<typeof attended, MlaResult<'float32'>>(true)
+same<typeof attended.out, Tensor<'float32', 4>>(true)
+same<typeof attended.lse, Tensor<'float32', 3>>(true)
+mlaAttention(four, cube, cube, cube, { blockTable: intMatrix, algorithm: 'absorb', numSplits: 2 })
+// @ts-expect-error: without the option there is no lse
+mlaAttention(four, cube, cube, cube).lse
+// @ts-expect-error: lengths are integers
+mlaAttention(four, cube, cube, cube, { kvLengths: vector })
+// @ts-expect-error: a block table has two axes
+mlaAttention(four, cube, cube, cube, { blockTable: intVector })
+// @ts-expect-error: no such algorithm
+mlaAttention(four, cube, cube, cube, { algorithm: 'fast' })
+
+// mlaDecode: the scale is the model's.
+const decoded = mlaDecode(brainFour, { kvLatent: brainCube, kRope: brainCube }, { scale: 0.1 })
+same<typeof decoded, Tensor<'bfloat16', 4>>(true)
+const decodedBoth = mlaDecode(four, { kvLatent: cube, blockTable: intMatrix }, { scale: 1, returnLse: true })
+same<typeof decodedBoth, MlaResult<'float32'>>(true)
+// @ts-expect-error: the scale is missing
+mlaDecode(four, { kvLatent: cube })
+// @ts-expect-error: the latents are missing
+mlaDecode(four, {}, { scale: 1 })
+// @ts-expect-error: the latents are of another dtype
+mlaDecode(four, { kvLatent: brainCube }, { scale: 1 })
 
 declare const failure: DeviceError
 same<typeof failure.cudaName, string | null>(true)

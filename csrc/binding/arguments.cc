@@ -17,12 +17,18 @@ void Arguments::fail(size_t index, const char* expected) const {
       env(), std::string(op_) + ": argument " + std::to_string(index) + " must be " + expected);
 }
 
-int64_t Arguments::size(size_t index) const {
+int64_t Arguments::integer(size_t index) const {
   constexpr double kMost = 9007199254740991.0;
-  if (!info_[index].IsNumber()) fail(index, "a size");
+  if (!info_[index].IsNumber()) fail(index, "an integer");
   const double value = info_[index].As<Napi::Number>().DoubleValue();
-  if (!(value >= 0 && value <= kMost && value == std::floor(value))) fail(index, "a size");
+  if (!(value >= -kMost && value <= kMost && value == std::floor(value))) fail(index, "an integer");
   return static_cast<int64_t>(value);
+}
+
+int64_t Arguments::size(size_t index) const {
+  const int64_t value = integer(index);
+  if (value < 0) fail(index, "a size");
+  return value;
 }
 
 int64_t Arguments::features(size_t index) const {

@@ -33,6 +33,8 @@ class Arguments {
   const char* op() const { return op_; }
   Environment& environment() const { return environment_; }
 
+  // An integer of at most 2^53 − 1 either way.
+  int64_t integer(size_t index) const;
   // An integer from 0 to 2^53 − 1.
   int64_t size(size_t index) const;
   // A number of features: fewer than 2^30, since kernels count a row's bytes in 32 bits.

@@ -44,5 +44,6 @@ void gcnWeights(const Napi::CallbackInfo& info);
 void gcnAggregate(const Napi::CallbackInfo& info);
 void csrMax(const Napi::CallbackInfo& info);
 void mlaAttention(const Napi::CallbackInfo& info);
+void mlaDecode(const Napi::CallbackInfo& info);
 
 }  // namespace warpgraph

@@ -23,19 +23,27 @@ __device__ inline void waitForInputs() {
 #endif
 }
 
+// With `sharedBytes` of dynamic shared memory.
 template <typename... Parameters, typename... Arguments>
-cudaError_t launchKernel(void (*kernel)(Parameters...), dim3 grid, unsigned threads,
-                         const LaunchTarget& target, Arguments&&... arguments) {
+cudaError_t launchKernelWithShared(void (*kernel)(Parameters...), dim3 grid, unsigned threads,
+                                   size_t sharedBytes, const LaunchTarget& target, Arguments&&... arguments) {
   cudaLaunchAttribute overlap;
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = sharedBytes;
   config.stream = target.stream;
   config.attrs = &overlap;
   config.numAttrs = target.limits.computeCapability >= 90 ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+}
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t launchKernel(void (*kernel)(Parameters...), dim3 grid, unsigned threads,
+                         const LaunchTarget& target, Arguments&&... arguments) {
+  return launchKernelWithShared(kernel, grid, threads, 0, target, std::forward<Arguments>(arguments)...);
 }
 
 }  // namespace warpgraph

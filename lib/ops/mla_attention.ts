@@ -1,36 +1,61 @@
 import { argumentError, checkOptions } from '../argument'
-import {
-  checkBoolean,
-  checkDimension,
-  checkNumber,
-  checkSameDevice,
-  checkSameDType,
-  checkTensor,
-  checkTogether,
-} from '../check'
+import type { MlaAlgorithm } from '../backend'
+import { checkChoice, checkDimension, checkTensor, checkTogether } from '../check'
 import type { FloatDType } from '../dtype'
-import { compute, type Tensor } from '../tensor'
+import type { Tensor } from '../tensor'
+import {
+  checkAlike,
+  checkCache,
+  checkScale,
+  checkSettings,
+  computeAttention,
+  type MlaCache,
+  type MlaResult,
+  type MlaSettings,
+  settingNames,
+} from './mla_keys'
 
-export interface MlaAttentionOptions<D extends FloatDType = FloatDType> {
+export interface MlaAttentionOptions<D extends FloatDType = FloatDType>
+  extends MlaSettings,
+    Omit<MlaCache<D>, 'kvLatent'> {
   /** (B, Tq, H, Dr): the rotated part of the queries. Together with `kRope`, or not at all. */
   readonly qRope?: Tensor<D, 4>
-  /** (B, Tk, Dr): the rotated part of the keys, shared by all heads. */
-  readonly kRope?: Tensor<D, 3>
   /** Factor of the logits; 1/√(D + Dr) when absent. */
   readonly scale?: number
-  /** Query t sees the keys s ≤ t + Tk − Tq (the last query sees all); true when absent. */
-  readonly causal?: boolean
+  /**
+   * `'absorb'` takes the queries down to the latents, whose rows are then keys and values: best for few queries;
+   * `'expand'` makes the keys and values of all heads first: best for many. `'auto'` (when absent) counts which is
+   * less work.
+   */
+  readonly algorithm?: MlaAlgorithm
 }
+
+const optionNames = [
+  'qRope',
+  'kRope',
+  'scale',
+  'kvLengths',
+  'blockTable',
+  'algorithm',
+  ...settingNames,
+] as const
 
 /**
  * Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): k = latent·wUpK and v = latent·wUpV per head, then
- * softmax(scale·(q·k + qRope·kRope))·v.
+ * softmax(scale·(q·k + qRope·kRope))·v over the keys that the query sees.
+ *
+ * Keys that no query sees are not read: NaN in them, in rows past a length and in pages of nobody stays there. Half
+ * types are accumulated in float32.
+ *
+ * `kvLengths` and `blockTable` are checked here when they were made from data. When ops on a GPU computed them, or a
+ * captured function rewrites them, they are not known here: lengths and page numbers out of range are then clamped.
  *
  * @param q (B, Tq, H, D) queries
- * @param kvLatent (B, Tk, R) compressed keys and values, shared by all heads
+ * @param kvLatent (B, Tk, R) compressed keys and values, shared by all heads; with `blockTable` (numPages, pageSize, R)
  * @param wUpK (R, H, D) up-projection to keys
  * @param wUpV (R, H, Dv) up-projection to values
- * @returns (B, Tq, H, Dv) in q's dtype. A query that sees no key gives zeros.
+ * @returns (B, Tq, H, Dv) in q's dtype; with `returnLse`, `{ out, lse }`. A query that sees no key gives zeros and an
+ * lse of −∞.
  * @throws TypeError (`ERR_ARG_TYPE`, `ERR_DTYPE`, `ERR_DEVICE_MISMATCH`, `ERR_DISPOSED`), RangeError (`ERR_SHAPE`,
  * `ERR_ARG_VALUE`)
  */
@@ -39,67 +64,90 @@ export function mlaAttention<D extends FloatDType>(
   kvLatent: Tensor<NoInfer<D>, 3>,
   wUpK: Tensor<NoInfer<D>, 3>,
   wUpV: Tensor<NoInfer<D>, 3>,
+  options: MlaAttentionOptions<NoInfer<D>> & { readonly returnLse: true },
+): MlaResult<D>
+export function mlaAttention<D extends FloatDType>(
+  q: Tensor<D, 4>,
+  kvLatent: Tensor<NoInfer<D>, 3>,
+  wUpK: Tensor<NoInfer<D>, 3>,
+  wUpV: Tensor<NoInfer<D>, 3>,
+  options?: MlaAttentionOptions<NoInfer<D>> & { readonly returnLse?: false },
+): Tensor<D, 4>
+export function mlaAttention<D extends FloatDType>(
+  q: Tensor<D, 4>,
+  kvLatent: Tensor<NoInfer<D>, 3>,
+  wUpK: Tensor<NoInfer<D>, 3>,
+  wUpV: Tensor<NoInfer<D>, 3>,
+  options?: MlaAttentionOptions<NoInfer<D>>,
+): Tensor<D, 4> | MlaResult<D>
+export function mlaAttention<D extends FloatDType>(
+  q: Tensor<D, 4>,
+  kvLatent: Tensor<NoInfer<D>, 3>,
+  wUpK: Tensor<NoInfer<D>, 3>,
+  wUpV: Tensor<NoInfer<D>, 3>,
   options: MlaAttentionOptions<NoInfer<D>> = {},
-): Tensor<D, 4> {
+): Tensor<D, 4> | MlaResult<D> {
   const op = 'mlaAttention'
-  const known = ['qRope', 'kRope', 'scale', 'causal'] as const
-  const { qRope, kRope, causal = true, ...rest } = checkOptions(op, options, known)
+  const given = checkOptions(op, options, optionNames)
   checkTensor(op, 'q', q, { rank: [4, 4] })
-  checkTensor(op, 'kvLatent', kvLatent, { rank: [3, 3] })
+  const [batch, numQueries, heads, headDim] = q.shape
+  const { qRope, kRope, kvLengths, blockTable } = given
+  if (qRope !== undefined || kRope !== undefined) checkTogether(op, { qRope, kRope })
+  const cache = checkCache(op, { kvLatent, kRope, kvLengths, blockTable }, batch, 'q')
+  const { keys, rank, ropeDim, floats } = cache
   checkTensor(op, 'wUpK', wUpK, { rank: [3, 3] })
   checkTensor(op, 'wUpV', wUpV, { rank: [3, 3] })
-  const named: [string, Tensor][] = [
-    ['kvLatent', kvLatent],
-    ['wUpK', wUpK],
-    ['wUpV', wUpV],
-  ]
-  const [batch, numQueries, heads, headDim] = q.shape
-  const [, numKeys, rank] = kvLatent.shape
-  const valueDim = wUpV.shape[2]
-  checkDimension(op, 'kvLatent', kvLatent, 0, batch, "q's batch")
   checkDimension(op, 'wUpK', wUpK, 0, rank, "kvLatent's rank")
   checkDimension(op, 'wUpK', wUpK, 1, heads, "q's heads")
   checkDimension(op, 'wUpK', wUpK, 2, headDim, "q's head dimension")
   checkDimension(op, 'wUpV', wUpV, 0, rank, "kvLatent's rank")
   checkDimension(op, 'wUpV', wUpV, 1, heads, "q's heads")
-  let ropeDim = 0
-  checkTogether(op, { qRope, kRope })
-  if (qRope !== undefined || kRope !== undefined) {
+  const valueDim = wUpV.shape[2]
+  floats.push(['wUpK', wUpK], ['wUpV', wUpV])
+  if (qRope !== undefined) {
     checkTensor(op, 'qRope', qRope, { rank: [4, 4] })
-    checkTensor(op, 'kRope', kRope, { rank: [3, 3] })
-    ropeDim = qRope!.shape[3]
-    checkDimension(op, 'qRope', qRope!, 0, batch, "q's batch")
-    checkDimension(op, 'qRope', qRope!, 1, numQueries, "q's queries")
-    checkDimension(op, 'qRope', qRope!, 2, heads, "q's heads")
-    checkDimension(op, 'kRope', kRope!, 0, batch, "q's batch")
-    checkDimension(op, 'kRope', kRope!, 1, numKeys, "kvLatent's keys")
-    checkDimension(op, 'kRope', kRope!, 2, ropeDim, "qRope's dimension")
-    named.push(['qRope', qRope!], ['kRope', kRope!])
+    checkDimension(op, 'qRope', qRope, 0, batch, "q's batch")
+    checkDimension(op, 'qRope', qRope, 1, numQueries, "q's queries")
+    checkDimension(op, 'qRope', qRope, 2, heads, "q's heads")
+    checkDimension(op, 'qRope', qRope, 3, ropeDim, "kRope's dimension")
+    floats.push(['qRope', qRope])
   }
-  checkSameDType(op, ['q', q], ...named)
-  const backend = checkSameDevice(op, ['q', q], ...named)
-  checkBoolean(op, 'causal', causal)
-  const scale = checkScale(op, rest.scale, headDim + ropeDim)
-  const sizes = { batch, numQueries, numKeys, heads, headDim, valueDim, rank, ropeDim, scale, causal }
-  const tensors = {
+  const backend = checkAlike(op, ['q', q], cache)
+  const settings = checkSettings(op, given, q.dtype)
+  const { numSplits } = settings
+  const algorithm = checkAlgorithm(op, given.algorithm, numSplits)
+  // Without any dimension to sum over all logits are 0, whatever the factor.
+  const scale = checkScale(op, given.scale ?? 1 / Math.sqrt(headDim + ropeDim || 1))
+  const call = {
     q: q.storage,
-    kvLatent: kvLatent.storage,
+    qRope: qRope === undefined || ropeDim === 0 ? null : qRope.storage,
     wUpK: wUpK.storage,
     wUpV: wUpV.storage,
-    qRope: qRope && ropeDim > 0 ? qRope.storage : null,
-    kRope: kRope && ropeDim > 0 ? kRope.storage : null,
+    keys,
+    batch,
+    numQueries,
+    heads,
+    headDim,
+    valueDim,
+    rank,
+    ropeDim,
+    scale,
+    causal: settings.causal,
+    queryOffset: settings.queryOffset,
+    tf32: settings.tf32,
+    numSplits,
+    algorithm,
   }
-  return compute(backend, q.dtype, [batch, numQueries, heads, valueDim], (out) => {
-    backend.mlaAttention(tensors, out, sizes)
+  const shape = [batch, numQueries, heads, valueDim] as const
+  return computeAttention(backend, q.dtype, shape, settings.returnLse, (out, lse) => {
+    backend.mlaAttention(call, out, lse)
   })
 }
 
-/** The factor of the logits. Without any dimension to sum over all logits are 0, whatever the factor. */
-function checkScale(op: string, scale: unknown, dimensions: number): number {
-  if (scale === undefined) return dimensions === 0 ? 1 : 1 / Math.sqrt(dimensions)
-  const number = checkNumber(op, 'scale', scale)
-  if (!Number.isFinite(Math.fround(number))) {
-    throw argumentError('ERR_ARG_VALUE', op, 'scale', 'be finite in float32', String(number))
+function checkAlgorithm(op: string, algorithm: unknown = 'auto', numSplits: number): MlaAlgorithm {
+  const choice = checkChoice(op, 'algorithm', algorithm, ['auto', 'absorb', 'expand'])
+  if (choice === 'expand' && numSplits > 0) {
+    throw argumentError('ERR_ARG_VALUE', op, 'numSplits', "be 0 with algorithm 'expand'", String(numSplits))
   }
-  return number
+  return choice
 }

@@ -5,8 +5,9 @@ import type {
   DeviceMemory,
   DeviceName,
   DeviceSegments,
-  MlaSizes,
-  MlaTensors,
+  MlaAttention,
+  MlaDecode,
+  MlaKeys,
 } from '../../backend'
 import { type DType, dtypes, narrow, type RawArray, widen } from '../../dtype'
 import { DeviceError } from '../../errors'
@@ -14,6 +15,8 @@ import { poisonNewStorages, Storage } from '../../storage'
 import { csrMax } from './csr_max'
 import { gcnAggregate } from './gcn_aggregate'
 import { mlaAttention } from './mla_attention'
+import { mlaDecode } from './mla_decode'
+import type { KeyArrays } from './mla_keys'
 import { segmentSoftmax } from './segment_softmax'
 
 /**
@@ -112,17 +115,22 @@ class CpuBackend implements Backend {
     })
   }
 
-  mlaAttention(tensors: MlaTensors, out: Storage, sizes: MlaSizes): void {
-    const { q, kvLatent, wUpK, wUpV, qRope, kRope } = tensors
+  mlaAttention(call: MlaAttention, out: Storage, lse: Storage | null): void {
     const inputs = {
-      q: numbers(q),
-      kvLatent: numbers(kvLatent),
-      wUpK: numbers(wUpK),
-      wUpV: numbers(wUpV),
-      qRope: qRope && numbers(qRope),
-      kRope: kRope && numbers(kRope),
+      q: numbers(call.q),
+      qRope: call.qRope && numbers(call.qRope),
+      wUpK: numbers(call.wUpK),
+      wUpV: numbers(call.wUpV),
     }
-    write(out, (values) => mlaAttention(inputs, sizes, values))
+    write(out, (values) => {
+      mlaAttention(inputs, keyArrays(call.keys), call, values, lse && numbers(lse))
+    })
+  }
+
+  mlaDecode(call: MlaDecode, out: Storage, lse: Storage | null): void {
+    write(out, (values) => {
+      mlaDecode(numbers(call.qLatent), keyArrays(call.keys), call, values, lse && numbers(lse))
+    })
   }
 
   #adopt(dtype: DType, array: RawArray): Storage<RawArray> {
@@ -154,6 +162,19 @@ function numbers(storage: Storage): Float32Array {
 
 function indices(storage: Storage): Int32Array {
   return storage.buffer as Int32Array
+}
+
+function keyArrays(keys: MlaKeys): KeyArrays {
+  return {
+    kvLatent: numbers(keys.kvLatent),
+    kRope: keys.kRope && numbers(keys.kRope),
+    kvLengths: keys.kvLengths && indices(keys.kvLengths),
+    blockTable: keys.blockTable && indices(keys.blockTable),
+    numKeys: keys.numKeys,
+    pageSize: keys.pageSize,
+    numPages: keys.numPages,
+    pagesPerSequence: keys.pagesPerSequence,
+  }
 }
 
 /** Lets `compute` write numbers in single precision, in place where the dtype is that already. */

@@ -5,8 +5,8 @@ import type {
   DeviceMemory,
   DeviceName,
   DeviceSegments,
-  MlaSizes,
-  MlaTensors,
+  MlaAttention,
+  MlaDecode,
   Recorded,
 } from '../../backend'
 import { type DType, dtypes, type RawArray } from '../../dtype'
@@ -14,6 +14,7 @@ import { poisonNewStorages, release, Storage } from '../../storage'
 import { loadAddon } from './addon'
 import { DeviceStructure, GcnWeights } from './derived'
 import { handleOf } from './handle'
+import { algorithmCodes, keyArguments, settingArguments } from './mla'
 import { cudaStatus } from './status'
 
 /** One GPU, driven through the native addon. A storage's buffer is the addon's handle. */
@@ -132,26 +133,41 @@ export class CudaBackend implements Backend {
     )
   }
 
-  mlaAttention({ q, kvLatent, wUpK, wUpV, qRope, kRope }: MlaTensors, out: Storage, sizes: MlaSizes): void {
+  mlaAttention(call: MlaAttention, out: Storage, lse: Storage | null): void {
     this.#addon.mlaAttention(
-      handleOf(q),
-      handleOf(kvLatent),
-      handleOf(wUpK),
-      handleOf(wUpV),
-      qRope && handleOf(qRope),
-      kRope && handleOf(kRope),
+      handleOf(call.q),
+      call.qRope && handleOf(call.qRope),
+      handleOf(call.wUpK),
+      handleOf(call.wUpV),
+      ...keyArguments(call.keys),
       handleOf(out),
+      lse && handleOf(lse),
       dtypes[out.dtype].code,
-      sizes.batch,
-      sizes.numQueries,
-      sizes.numKeys,
-      sizes.heads,
-      sizes.headDim,
-      sizes.valueDim,
-      sizes.rank,
-      sizes.ropeDim,
-      sizes.scale,
-      sizes.causal,
+      call.batch,
+      call.numQueries,
+      call.heads,
+      call.headDim,
+      call.valueDim,
+      call.rank,
+      call.ropeDim,
+      ...settingArguments(call),
+      algorithmCodes[call.algorithm],
+    )
+  }
+
+  mlaDecode(call: MlaDecode, out: Storage, lse: Storage | null): void {
+    this.#addon.mlaDecode(
+      handleOf(call.qLatent),
+      ...keyArguments(call.keys),
+      handleOf(out),
+      lse && handleOf(lse),
+      dtypes[out.dtype].code,
+      call.batch,
+      call.numQueries,
+      call.heads,
+      call.rank,
+      call.ropeDim,
+      ...settingArguments(call),
     )
   }
 

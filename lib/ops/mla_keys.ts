@@ -1,0 +1,213 @@
+import { argumentError, formatShape } from '../argument'
+import type { Backend, MlaKeys, MlaSizes } from '../backend'
+import {
+  checkBoolean,
+  checkChoice,
+  checkDimension,
+  checkInteger,
+  checkNumber,
+  checkSameDevice,
+  checkSameDType,
+  checkTensor,
+} from '../check'
+import type { FloatDType } from '../dtype'
+import { release, type Storage } from '../storage'
+import { sizeOf, Tensor } from '../tensor'
+
+/** The latent cache: the keys of multi-head latent attention, shared by all heads. */
+export interface MlaCache<D extends FloatDType = FloatDType> {
+  /** (B, Tk, R) compressed keys and values; with `blockTable` (numPages, pageSize, R). */
+  readonly kvLatent: Tensor<D, 3>
+  /** (B, Tk, Dr) the rotated part of the keys; with `blockTable` (numPages, pageSize, Dr). */
+  readonly kRope?: Tensor<D, 3>
+  /** (B) keys of each sequence, from 0 to Tk; Tk when absent. Rows past a length are never read. */
+  readonly kvLengths?: Tensor<'int32', 1>
+  /**
+   * (B, pages) the pages that hold each sequence's keys in order, so that Tk = pages · pageSize; pageSize is a power of
+   * two of at least 16. −1 marks an entry past the sequence's length.
+   */
+  readonly blockTable?: Tensor<'int32', 2>
+}
+
+/** Which keys a query sees, and how to compute. */
+export interface MlaSettings {
+  /** Query t sees the keys s ≤ t + queryOffset only; true when absent. */
+  readonly causal?: boolean
+  /**
+   * The position of query 0 among the keys, where `causal` counts. Absent: each sequence's length − Tq, so that its
+   * last query sees all of its keys (aligned bottom-right).
+   */
+  readonly queryOffset?: number
+  /** Also give the logarithm of the sum of each query's exponentials. */
+  readonly returnLse?: boolean
+  /**
+   * Into how many pieces the keys of a sequence are cut, to be computed at once and merged; 0 (when absent) chooses
+   * by what else there is to do. With a number of one's own the bits of a query's result do not depend on the other
+   * sequences of the batch.
+   */
+  readonly numSplits?: number
+  /**
+   * For float32 tensors: `'tf32'` rounds the factors of products to TF32 (11 significant bits), which tensor cores
+   * multiply several times as fast; `'float32'` when absent.
+   */
+  readonly precision?: 'float32' | 'tf32'
+}
+
+/** Results with `returnLse`. */
+export type MlaResult<D extends FloatDType> = {
+  /** What the op gives without `returnLse`. */
+  readonly out: Tensor<D, 4>
+  /**
+   * (B, H, Tq): natural logarithm of Σ exp(logit) over the keys that the query sees, −∞ where it sees none. Results
+   * over disjoint sets of keys are merged with weights exp(lse).
+   */
+  readonly lse: Tensor<'float32', 3>
+}
+
+/** The names of what `checkSettings` reads. */
+export const settingNames = ['causal', 'queryOffset', 'returnLse', 'numSplits', 'precision'] as const
+
+/** A tensor with the name that messages give it. */
+export type Named = [name: string, tensor: Tensor]
+
+/** Arguments as they may come. */
+type Given<T> = { readonly [K in keyof T]: T[K] | undefined }
+
+/** A checked cache. */
+interface CheckedCache {
+  readonly keys: MlaKeys
+  readonly rank: number
+  readonly ropeDim: number
+  /** The tensors that are of the op's dtype, and those that are not. */
+  readonly floats: Named[]
+  readonly integers: Named[]
+}
+
+/** The cache of `batch` sequences, checked but for dtype and device. */
+export function checkCache(
+  op: string,
+  { kvLatent, kRope, kvLengths, blockTable }: Given<MlaCache>,
+  batch: number,
+  queries: string,
+): CheckedCache {
+  checkTensor(op, 'kvLatent', kvLatent, threeAxes)
+  const [first, second, rank] = kvLatent!.shape
+  const floats: Named[] = [['kvLatent', kvLatent!]]
+  const integers: Named[] = []
+  const isPaged = blockTable !== undefined
+  let pagesPerSequence = 0
+  if (isPaged) {
+    checkTensor(op, 'blockTable', blockTable, integerTable)
+    checkDimension(op, 'blockTable', blockTable, 0, batch, `${queries}'s batch`)
+    if (second < 16 || !Number.isInteger(Math.log2(second))) {
+      const expected = 'have a power of two of at least 16 in axis 1 (the page size)'
+      throw argumentError('ERR_SHAPE', op, 'kvLatent', expected, `shape ${formatShape(kvLatent!.shape)}`)
+    }
+    pagesPerSequence = blockTable.shape[1]
+    checkBounds(op, 'blockTable', blockTable, -1, first - 1, `[-1, ${first}) (kvLatent's pages)`)
+    integers.push(['blockTable', blockTable])
+  } else {
+    checkDimension(op, 'kvLatent', kvLatent!, 0, batch, `${queries}'s batch`)
+  }
+  const numKeys = isPaged ? pagesPerSequence * second : second
+  if (kRope !== undefined) {
+    checkTensor(op, 'kRope', kRope, threeAxes)
+    checkDimension(op, 'kRope', kRope, 0, first, isPaged ? "kvLatent's pages" : `${queries}'s batch`)
+    checkDimension(op, 'kRope', kRope, 1, second, isPaged ? "kvLatent's page size" : "kvLatent's keys")
+    floats.push(['kRope', kRope])
+  }
+  if (kvLengths !== undefined) {
+    checkTensor(op, 'kvLengths', kvLengths, integerList)
+    checkDimension(op, 'kvLengths', kvLengths, 0, batch, `${queries}'s batch`)
+    checkBounds(op, 'kvLengths', kvLengths, 0, numKeys, `[0, ${numKeys}] (keys of a sequence)`)
+    integers.push(['kvLengths', kvLengths])
+  }
+  const ropeDim = kRope === undefined ? 0 : kRope.shape[2]
+  const keys = {
+    kvLatent: kvLatent!.storage,
+    kRope: kRope === undefined || ropeDim === 0 ? null : kRope.storage,
+    kvLengths: kvLengths === undefined ? null : kvLengths.storage,
+    blockTable: isPaged ? blockTable.storage : null,
+    numKeys,
+    pageSize: isPaged ? second : 0,
+    numPages: isPaged ? first : 0,
+    pagesPerSequence,
+  }
+  return { keys, rank, ropeDim, floats, integers }
+}
+
+const threeAxes = { rank: [3, 3] } as const
+const integerTable = { dtypes: ['int32'], rank: [2, 2] } as const
+const integerList = { dtypes: ['int32'], rank: [1, 1] } as const
+
+/** All tensors on one device, and those of the op's dtype of that of the first. Gives the device's backend. */
+export function checkAlike(op: string, first: Named, { floats, integers }: CheckedCache): Backend {
+  checkSameDType(op, first, ...floats)
+  return checkSameDevice(op, first, ...(integers.length === 0 ? floats : [...floats, ...integers]))
+}
+
+/**
+ * Integers made on the host are checked here, before anything is launched. What a device computed is not known: there
+ * the CPU checks when it reads, and a GPU clamps.
+ */
+function checkBounds(
+  op: string,
+  name: string,
+  tensor: Tensor,
+  least: number,
+  most: number,
+  range: string,
+): void {
+  const { bounds } = tensor.storage
+  if (bounds === null || (bounds.least >= least && bounds.greatest <= most)) return
+  const wrong = bounds.least < least ? bounds.least : bounds.greatest
+  throw argumentError('ERR_ARG_VALUE', op, name, `be in ${range}`, String(wrong))
+}
+
+/** The settings, for tensors of this dtype. */
+export function checkSettings(
+  op: string,
+  { causal = true, queryOffset, returnLse = false, numSplits = 0, precision }: MlaSettings,
+  dtype: FloatDType,
+): Pick<MlaSizes, 'causal' | 'queryOffset' | 'numSplits' | 'tf32'> & { returnLse: boolean } {
+  checkBoolean(op, 'causal', causal)
+  if (queryOffset !== undefined) checkInteger(op, 'queryOffset', queryOffset)
+  checkBoolean(op, 'returnLse', returnLse)
+  checkInteger(op, 'numSplits', numSplits, 0)
+  if (precision !== undefined) {
+    checkChoice(op, 'precision', precision, ['float32', 'tf32'])
+    if (dtype !== 'float32') {
+      const expected = 'be given only with float32 tensors'
+      throw argumentError('ERR_ARG_VALUE', op, 'precision', expected, `"${precision}" with ${dtype}`)
+    }
+  }
+  return { causal, queryOffset: queryOffset ?? null, returnLse, numSplits, tf32: precision === 'tf32' }
+}
+
+/** A factor of the logits. */
+export function checkScale(op: string, scale: unknown): number {
+  const number = checkNumber(op, 'scale', scale)
+  if (!Number.isFinite(Math.fround(number))) {
+    throw argumentError('ERR_ARG_VALUE', op, 'scale', 'be finite in float32', String(number))
+  }
+  return number
+}
+
+/** The results, which `fill` computes unless both are empty; nothing stays behind when that throws. */
+export function computeAttention<D extends FloatDType>(
+  backend: Backend,
+  dtype: D,
+  shape: readonly [number, number, number, number],
+  withLse: boolean,
+  fill: (out: Storage, lse: Storage | null) => void,
+): Tensor<D, 4> | MlaResult<D> {
+  const [batch, numQueries, heads] = shape
+  const lseShape = [batch, heads, numQueries]
+  return release((keep) => {
+    const out = keep(backend.allocate(dtype, sizeOf(shape)))
+    const lse = withLse ? keep(backend.allocate('float32', sizeOf(lseShape))) : null
+    if (out.length > 0 || (lse !== null && lse.length > 0)) fill(out, lse)
+    const result = new Tensor<D, 4>(out.retain(), shape)
+    return lse === null ? result : { out: result, lse: new Tensor<'float32', 3>(lse.retain(), lseShape) }
+  })
+}
