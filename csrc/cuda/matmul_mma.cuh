@@ -1,0 +1,418 @@
+// C[b] = A[b]·B[b] by warp-level matrix products (mma.sync), from compute capability 8.0 on: A (m, k), B (k,
+// n), C (m, n).
+//
+// A block computes a tile of C. Tiles of A and B of 128 bytes along k go through a ring of buffers in shared
+// memory, filled ahead by cp.async, so that loads are in flight while the tensor cores work: the multistage
+// pipeline of CUTLASS (github.com/NVIDIA/cutlass, "Efficient GEMM in CUDA"). 16-byte pieces are permuted
+// within their rows so that neither the copies nor ldmatrix meet bank conflicts. A small product has all of
+// its k in flight at once.
+//
+// float32 is split into two TF32 numbers, and a product is big·big + big·small + small·big: what is left out
+// is below 2^-21 of it. The tensor cores truncate where they add, so that long sums in them drift; they add
+// the products of 8 k only, and float32 additions, rounded to nearest, do the rest (Ootomo and Yokota,
+// arXiv:2203.03341).
+//
+// All tiles add along k in the same order with the same instructions, so the choice of the tile may depend on
+// m and batch.
+#pragma once
+
+#include "cuda/common.cuh"
+#include "cuda/matmul_launch.h"
+#include "cuda/matmul_rows.cuh"
+#include "cuda/mma.cuh"
+
+namespace warpgraph {
+namespace matmul_mma {
+
+constexpr int kPieceBytes = 16;
+constexpr int kDepthBytes = 128;  // of a tile along k
+constexpr int kDepthPieces = kDepthBytes / kPieceBytes;
+constexpr int kStepBytes = 32;  // of one product along k: 16 halves or 8 floats
+constexpr int kSteps = kDepthBytes / kStepBytes;
+
+// The tile of a block: (kRows, kColumns) of C by kWarpRows × kWarpColumns warps.
+template <int kRowsOfTile, int kColumnsOfTile, int kWarpRowsOfTile, int kWarpColumnsOfTile, int kStagesMost>
+struct Tile {
+  static constexpr int kRows = kRowsOfTile;
+  static constexpr int kColumns = kColumnsOfTile;
+  static constexpr int kWarpRows = kWarpRowsOfTile;
+  static constexpr int kWarpColumns = kWarpColumnsOfTile;
+  static constexpr int kStages = kStagesMost;
+  static constexpr int kThreads = kWarpRows * kWarpColumns * kWarpSize;
+  // Of a warp's part, in matrices of 16 rows and of 8 columns.
+  static constexpr int kRowMatrices = kRows / kWarpRows / 16;
+  static constexpr int kColumnMatrices = kColumns / kWarpColumns / 8;
+  static constexpr int kBytesOfA = kRows * kDepthBytes;
+  static constexpr int kStageBytes = (kRows + kColumns) * kDepthBytes;
+  // Where C is collected: rows are shifted by a piece so that they start in different banks.
+  template <typename T>
+  static constexpr int kPitchOfC = kColumns * static_cast<int>(sizeof(T)) + kPieceBytes;
+
+  template <typename T>
+  static size_t sharedBytes(int64_t k) {
+    constexpr int64_t kDepth = kDepthBytes / sizeof(T);
+    const int64_t stages = std::min((k + kDepth - 1) / kDepth, int64_t{kStages});
+    return std::max(stages * kStageBytes, int64_t{kRows} * kPitchOfC<T>);
+  }
+};
+
+// Whether 16-byte accesses are aligned.
+struct Vectors {
+  bool a, b, c;
+};
+
+#if __CUDA_ARCH__ >= 800
+
+// Piece `piece` of row `row` in shared memory. The rows lie along k (of A, and of B when transposed) or along
+// n.
+__device__ inline int pieceAlongK(int row, int piece) {
+  return row * kDepthBytes + (piece ^ row % 8) * kPieceBytes;
+}
+template <typename T, int kColumns>
+__device__ int pieceAlongN(int row, int piece) {
+  // Single floats are read from four neighbouring rows at two pieces each, matrices of halves from eight
+  // rows.
+  const int turn = sizeof(T) == 4 ? row % 4 * 2 : row % 8;
+  return row * kColumns * static_cast<int>(sizeof(T)) + (piece ^ turn) * kPieceBytes;
+}
+
+// Brings a piece of which `count` elements exist; the others, all when count ≤ 0, are zeros.
+template <typename T>
+__device__ void copyPiece(char* shared, const T* from, int64_t count, bool vectors) {
+  constexpr int kElements = kPieceBytes / sizeof(T);
+  if (count <= 0 || (vectors && count >= kElements)) {
+    copyAsync16(shared, from, count > 0);
+    return;
+  }
+  alignas(kPieceBytes) T elements[kElements];
+#pragma unroll
+  for (int i = 0; i < kElements; ++i) elements[i] = i < count ? from[i] : fromFloat<T>(0.0f);
+  *reinterpret_cast<uint4*>(shared) = *reinterpret_cast<const uint4*>(elements);
+}
+
+// Fragments of a product's operand, and the product itself: halves as they come, floats in one TF32 number or
+// two.
+template <typename T, bool kSplit>
+struct Fragment {
+  uint32_t big[4];
+  __device__ void convert() {
+    if constexpr (sizeof(T) == 4) {
+      for (uint32_t& value : big) value = toTf32(__uint_as_float(value));
+    }
+  }
+};
+template <typename T>
+struct Fragment<T, true> {
+  uint32_t big[4], small[4];
+  __device__ void convert() {
+    for (int i = 0; i < 4; ++i) {
+      const Tf32Pair pair = splitTf32(__uint_as_float(big[i]));
+      big[i] = pair.big;
+      small[i] = pair.small;
+    }
+  }
+};
+
+// sum += a·b, b being the matrix of columns that begins at register `at`.
+template <typename T, bool kSplit>
+__device__ void multiply(float (&sum)[4], const Fragment<T, kSplit>& a, const Fragment<T, kSplit>& b,
+                         int at) {
+  if constexpr (kSplit) {
+    float product[4] = {};
+    mma1688(product, a.small, b.big[at], b.big[at + 1]);
+    mma1688(product, a.big, b.small[at], b.small[at + 1]);
+    mma1688(product, a.big, b.big[at], b.big[at + 1]);
+    for (int i = 0; i < 4; ++i) sum[i] += product[i];
+  } else if constexpr (sizeof(T) == 4) {
+    mma1688(sum, a.big, b.big[at], b.big[at + 1]);
+  } else {
+    mma16816<T>(sum, a.big, b.big[at], b.big[at + 1]);
+  }
+}
+
+template <typename T, bool kTransposed, bool kSplit, typename Shape>
+class Block {
+ public:
+  __device__ Block(const Matmul& matmul, const Vectors& vectors, char* shared)
+      : matmul_(matmul), vectors_(vectors), shared_(shared) {}
+
+  // The tile of C of batch entry b that begins at (row, column).
+  __device__ void compute(int64_t b, int64_t row, int64_t column) {
+    const int64_t live = liveRows(matmul_, b) - row;
+    live_ = static_cast<int>(min(max(live, int64_t{0}), int64_t{Shape::kRows}));
+    columns_ = min(matmul_.n - column, int64_t{Shape::kColumns});
+    for (auto& matrices : sums_) {
+      for (auto& matrix : matrices) {
+        for (float& value : matrix) value = 0.0f;
+      }
+    }
+    if (live_ > 0) {
+      place(b, row, column);
+      multiplyAll();
+    }
+    store(static_cast<T*>(matmul_.c) + b * matmul_.cBatch + row * matmul_.cRow + column,
+          static_cast<int>(min(matmul_.m - row, int64_t{Shape::kRows})));
+  }
+
+ private:
+  static constexpr int kElements = kPieceBytes / sizeof(T);  // of a piece
+  static constexpr int kDepth = kDepthBytes / sizeof(T);
+  static constexpr int kLinesPerPass = Shape::kThreads / kDepthPieces;
+  static constexpr int kPassesOfA = Shape::kRows / kLinesPerPass;
+  // A thread copies the same piece of several lines of B's tile.
+  static constexpr int kPiecesOfB = kTransposed ? kDepthPieces : Shape::kColumns / kElements;
+  static constexpr int kLinesOfB = kTransposed ? Shape::kColumns : kDepth;
+  static constexpr int kLinesOfBPerPass = Shape::kThreads / kPiecesOfB;
+  static constexpr int kPassesOfB = kLinesOfB / kLinesOfBPerPass;
+  using Operand = Fragment<T, kSplit>;
+
+  // Finds what this thread copies of A and B.
+  __device__ void place(int64_t b, int64_t row, int64_t column) {
+    const T* first = firstOfA<T>(matmul_, b);
+    const int piece = threadIdx.x % kDepthPieces;
+    for (int pass = 0; pass < kPassesOfA; ++pass) {
+      const int line = threadIdx.x / kDepthPieces + pass * kLinesPerPass;
+      const int64_t stored = line < live_ ? storedRow(matmul_.pages, b, row + line) : 0;
+      a_[pass] = first + stored * matmul_.aRow + piece * kElements;
+    }
+    const int pieceOfB = threadIdx.x % kPiecesOfB;
+    const int64_t line = threadIdx.x / kPiecesOfB;
+    b_ = static_cast<const T*>(matmul_.b) + b * matmul_.bBatch + pieceOfB * kElements;
+    b_ += kTransposed ? (column + line) * matmul_.bRow : column + line * matmul_.bRow;
+  }
+
+  // Starts to copy tile `index` along k.
+  __device__ void copy(int64_t index, char* stage) const {
+    const int64_t first = index * kDepth;
+    const int64_t left = matmul_.k - first;
+    const int piece = threadIdx.x % kDepthPieces;
+#pragma unroll
+    for (int pass = 0; pass < kPassesOfA; ++pass) {
+      const int line = threadIdx.x / kDepthPieces + pass * kLinesPerPass;
+      const int64_t count = line < live_ ? left - piece * kElements : 0;
+      copyPiece(stage + pieceAlongK(line, piece), a_[pass] + first, count, vectors_.a);
+    }
+    char* stageOfB = stage + Shape::kBytesOfA;
+    const int pieceOfB = threadIdx.x % kPiecesOfB;
+#pragma unroll
+    for (int pass = 0; pass < kPassesOfB; ++pass) {
+      const int line = threadIdx.x / kPiecesOfB + pass * kLinesOfBPerPass;
+      const int64_t lineOffset = int64_t{pass} * kLinesOfBPerPass * matmul_.bRow;
+      if constexpr (kTransposed) {
+        const int64_t count = line < columns_ ? left - pieceOfB * kElements : 0;
+        copyPiece(stageOfB + pieceAlongK(line, pieceOfB), b_ + lineOffset + first, count, vectors_.b);
+      } else {
+        const int64_t count = line < left ? columns_ - pieceOfB * kElements : 0;
+        copyPiece(stageOfB + pieceAlongN<T, Shape::kColumns>(line, pieceOfB),
+                  b_ + lineOffset + first * matmul_.bRow, count, vectors_.b);
+      }
+    }
+  }
+
+  __device__ void multiplyAll() {
+    constexpr int kStages = Shape::kStages;
+    const int64_t tiles = (matmul_.k + kDepth - 1) / kDepth;
+    for (int index = 0; index < kStages - 1; ++index) {
+      if (index < tiles) copy(index, shared_ + index * Shape::kStageBytes);
+      copyAsyncCommit();
+    }
+    int stage = 0;
+    int free = kStages - 1;
+    for (int64_t index = 0; index < tiles; ++index) {
+      copyAsyncWait<kStages - 2>();
+      __syncthreads();
+      if (index + kStages - 1 < tiles) copy(index + kStages - 1, shared_ + free * Shape::kStageBytes);
+      copyAsyncCommit();
+      multiplyStage(shared_ + stage * Shape::kStageBytes);
+      free = stage;
+      stage = stage == kStages - 1 ? 0 : stage + 1;
+    }
+    copyAsyncWait<0>();
+    __syncthreads();
+  }
+
+  __device__ void multiplyStage(const char* stage) {
+    const int warp = threadIdx.x / kWarpSize;
+    const int row = warp / Shape::kWarpColumns * Shape::kRowMatrices * 16;
+    const int column = warp % Shape::kWarpColumns * Shape::kColumnMatrices * 8;
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      Operand a[Shape::kRowMatrices];
+      Operand b[Shape::kColumnMatrices / 2];
+#pragma unroll
+      for (int i = 0; i < Shape::kRowMatrices; ++i) {
+        loadA(a[i], stage, row + i * 16, step);
+        a[i].convert();
+      }
+#pragma unroll
+      for (int j = 0; j < Shape::kColumnMatrices / 2; ++j) {
+        loadB(b[j], stage + Shape::kBytesOfA, column + j * 16, step);
+        b[j].convert();
+      }
+#pragma unroll
+      for (int i = 0; i < Shape::kRowMatrices; ++i) {
+#pragma unroll
+        for (int j = 0; j < Shape::kColumnMatrices; ++j) multiply(sums_[i][j], a[i], b[j / 2], j % 2 * 2);
+      }
+    }
+  }
+
+  // (16, one step) of A. A matrix of ldmatrix is 8 rows of 16 bytes, whatever they hold.
+  static __device__ void loadA(Operand& a, const char* stage, int row, int step) {
+    const int lane = threadIdx.x % kWarpSize;
+    loadMatrices(a.big, stage + pieceAlongK(row + lane % 16, step * 2 + lane / 16));
+  }
+
+  // (one step, 16) of B: two registers for each 8 columns.
+  static __device__ void loadB(Operand& b, const char* stage, int column, int step) {
+    const int lane = threadIdx.x % kWarpSize;
+    if constexpr (kTransposed) {
+      const int line = column + lane % 8 + lane / 16 * 8;
+      loadMatrices(b.big, stage + pieceAlongK(line, step * 2 + lane / 8 % 2));
+    } else if constexpr (sizeof(T) == 2) {
+      const int piece = column / kElements + lane / 16;
+      loadMatricesTransposed(b.big, stage + pieceAlongN<T, Shape::kColumns>(step * 16 + lane % 16, piece));
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int line = step * 8 + lane % 4 + i % 2 * 4;
+        const int at = column + i / 2 * 8 + lane / 4;
+        const int piece = pieceAlongN<T, Shape::kColumns>(line, at / kElements);
+        b.big[i] = *reinterpret_cast<const uint32_t*>(stage + piece + at % kElements * sizeof(T));
+      }
+    }
+  }
+
+  // Collects the tile in shared memory, and writes it from there in long rows.
+  __device__ void store(T* c, int rows) {
+    constexpr int kPitch = Shape::template kPitchOfC<T>;
+    const int lane = threadIdx.x % kWarpSize;
+    const int warp = threadIdx.x / kWarpSize;
+    const int row = warp / Shape::kWarpColumns * Shape::kRowMatrices * 16 + lane / 4;
+    const int column = warp % Shape::kWarpColumns * Shape::kColumnMatrices * 8 + lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < Shape::kRowMatrices; ++i) {
+#pragma unroll
+      for (int j = 0; j < Shape::kColumnMatrices; ++j) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int at = row + i * 16 + half * 8;
+          const bool isLive = at < live_;
+          alignas(8) const T pair[2] = {fromFloat<T>(isLive ? sums_[i][j][half * 2] : 0.0f),
+                                        fromFloat<T>(isLive ? sums_[i][j][half * 2 + 1] : 0.0f)};
+          using Word = std::conditional_t<sizeof(T) == 2, uint32_t, uint2>;
+          char* to = shared_ + at * kPitch + (column + j * 8) * sizeof(T);
+          *reinterpret_cast<Word*>(to) = *reinterpret_cast<const Word*>(pair);
+        }
+      }
+    }
+    __syncthreads();
+    constexpr int kPieces = Shape::kColumns / kElements;
+    for (int at = threadIdx.x; at < rows * kPieces; at += Shape::kThreads) {
+      const int piece = at % kPieces;
+      const int count = static_cast<int>(columns_) - piece * kElements;
+      if (count <= 0) continue;
+      storePiece(c + at / kPieces * matmul_.cRow + piece * kElements,
+                 shared_ + at / kPieces * kPitch + piece * kPieceBytes, count);
+    }
+    __syncthreads();
+  }
+
+  __device__ void storePiece(T* to, const char* shared, int count) const {
+    alignas(kPieceBytes) T elements[kElements];
+    *reinterpret_cast<uint4*>(elements) = *reinterpret_cast<const uint4*>(shared);
+    if (vectors_.c && count >= kElements) {
+      *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(elements);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kElements; ++i) {
+        if (i < count) to[i] = elements[i];
+      }
+    }
+    if (matmul_.nonFinite == nullptr) return;
+    bool isFinite = true;
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) isFinite = isFinite && (i >= count || isfinite(toFloat(elements[i])));
+    if (!isFinite) *matmul_.nonFinite = 1;
+  }
+
+  const Matmul& matmul_;
+  const Vectors& vectors_;
+  char* const shared_;
+  const T* a_[kPassesOfA];
+  const T* b_;
+  int live_;         // rows of the tile that are not zeros
+  int64_t columns_;  // of the tile that exist
+  float sums_[Shape::kRowMatrices][Shape::kColumnMatrices][4];
+};
+
+#endif  // __CUDA_ARCH__ >= 800
+
+template <typename T, bool kTransposed, bool kSplit, typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads) matmulKernel(const Matmul matmul, const Vectors vectors) {
+#if __CUDA_ARCH__ >= 800
+  extern __shared__ __align__(128) char shared[];
+  Block<T, kTransposed, kSplit, Shape> block(matmul, vectors, shared);
+  for (int64_t b = blockIdx.z; b < matmul.batch; b += gridDim.z) {
+    for (int64_t y = blockIdx.y; y * Shape::kRows < matmul.m; y += gridDim.y) {
+      for (int64_t x = blockIdx.x; x * Shape::kColumns < matmul.n; x += gridDim.x) {
+        block.compute(b, y * Shape::kRows, x * Shape::kColumns);
+      }
+    }
+  }
+#endif
+}
+
+template <typename T, bool kTransposed, bool kSplit, typename Shape>
+cudaError_t launchShape(const Matmul& matmul, const Vectors& vectors, cudaStream_t stream) {
+  const auto kernel = matmulKernel<T, kTransposed, kSplit, Shape>;
+  const size_t bytes = Shape::template sharedBytes<T>(matmul.k);
+  constexpr size_t kFree = 48 << 10;  // more has to be asked for
+  if (bytes > kFree) {
+    const auto most = static_cast<int>(bytes);
+    const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+    if (error != cudaSuccess) return error;
+  }
+  const dim3 grid(blocksFor(matmul.n, Shape::kColumns), blocksOfAxis(matmul.m, Shape::kRows),
+                  blocksOfAxis(matmul.batch, 1));
+  kernel<<<grid, Shape::kThreads, bytes, stream>>>(matmul, vectors);
+  return cudaGetLastError();
+}
+
+// The largest tile of which there are enough to keep every multiprocessor busy. 96 KB of shared memory are
+// what every card has.
+template <typename T, bool kTransposed, bool kSplit>
+cudaError_t launchTransposed(const Matmul& matmul, const Vectors& vectors, int numMultiprocessors,
+                             cudaStream_t stream) {
+  const auto isBusy = [&](int64_t rows, int64_t columns) {
+    const int64_t tiles = (matmul.m + rows - 1) / rows * ((matmul.n + columns - 1) / columns);
+    return tiles * matmul.batch >= numMultiprocessors * 3 / 4;
+  };
+  if (matmul.m > 64 && isBusy(128, 128)) {
+    return launchShape<T, kTransposed, kSplit, Tile<128, 128, 2, 4, 3>>(matmul, vectors, stream);
+  }
+  if (matmul.m > 32 && isBusy(64, 64)) {
+    return launchShape<T, kTransposed, kSplit, Tile<64, 64, 2, 2, 6>>(matmul, vectors, stream);
+  }
+  return launchShape<T, kTransposed, kSplit, Tile<32, 64, 2, 2, 8>>(matmul, vectors, stream);
+}
+
+inline bool isAligned(const void* pointer, int64_t strideBytes, int64_t batchBytes) {
+  return (reinterpret_cast<uintptr_t>(pointer) | strideBytes | batchBytes) % kPieceBytes == 0;
+}
+
+template <typename T, bool kSplit>
+cudaError_t launch(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream) {
+  constexpr int64_t kBytes = sizeof(T);
+  const bool isGathered = matmul.pages.blockTable != nullptr;
+  const Vectors vectors{
+      isAligned(matmul.a, matmul.aRow * kBytes, isGathered ? 0 : matmul.aBatch * kBytes),
+      isAligned(matmul.b, matmul.bRow * kBytes, matmul.bBatch * kBytes),
+      isAligned(matmul.c, matmul.cRow * kBytes, matmul.cBatch * kBytes),
+  };
+  return matmul.bTransposed ? launchTransposed<T, true, kSplit>(matmul, vectors, numMultiprocessors, stream)
+                            : launchTransposed<T, false, kSplit>(matmul, vectors, numMultiprocessors, stream);
+}
+
+}  // namespace matmul_mma
+}  // namespace warpgraph
