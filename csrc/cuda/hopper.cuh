@@ -77,6 +77,36 @@ __device__ inline void proxyFence() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// ---- bulk tensor copies, shared to global memory ----
+
+// What a tile covers beyond the tensor is not written. One thread issues the copies, commits them and waits.
+__device__ inline void storeTile(const CUtensorMap* map, const void* shared, int x, int y, int z) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+               "r"(sharedAddress(shared)), "r"(x), "r"(y), "r"(z)
+               : "memory");
+}
+__device__ inline void storeCommit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+// Waits until shared memory was read; the writes may still be under way.
+__device__ inline void storeWaitRead() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// ---- warps and warpgroups ----
+
+// Four 8×8 matrices of 16-bit elements, laid out as loadMatrices has them.
+__device__ inline void storeMatrices(void* shared, const uint32_t (&r)[4]) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(sharedAddress(shared)),
+      "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+      : "memory");
+}
+// A barrier of some warps of a block: ids 1 to 15 are free, 0 is that of __syncthreads.
+__device__ inline void barrierOfThreads(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 #if WARPGRAPH_HOPPER
 
 // ---- registers of a warpgroup ----

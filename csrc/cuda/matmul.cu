@@ -10,6 +10,9 @@ cudaError_t launchMatmul(DType dtype, const Matmul& matmul, int computeCapabilit
                          cudaStream_t stream) {
   if (matmul.batch == 0 || matmul.m == 0 || matmul.n == 0) return cudaSuccess;
   if (computeCapability < 80) return launchMatmulPlain(dtype, matmul, stream);
+  if (matmulHopperTakes(dtype, matmul, computeCapability)) {
+    return launchMatmulHopper(dtype, matmul, numMultiprocessors, stream);
+  }
   switch (dtype) {
     case DType::kFloat32:
       return launchMatmulFloat(matmul, numMultiprocessors, stream);

@@ -20,4 +20,10 @@ cudaError_t launchMatmulFloat(const Matmul& matmul, int numMultiprocessors, cuda
 cudaError_t launchMatmulHalf(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream);
 cudaError_t launchMatmulBfloat16(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream);
 
+// wgmma, compute capability 9.0: large products of halves whose pointers, strides and pages the copy engine
+// can follow.
+bool matmulHopperTakes(DType dtype, const Matmul& matmul, int computeCapability);
+cudaError_t launchMatmulHopper(DType dtype, const Matmul& matmul, int numMultiprocessors,
+                               cudaStream_t stream);
+
 }  // namespace warpgraph
