@@ -56,64 +56,56 @@ struct Tile {
   }
 };
 
-// Whether 16-byte accesses are aligned.
+// Whether rows can be accessed in pieces: they are aligned to them and consist of whole ones.
 struct Vectors {
   bool a, b, c;
 };
 
 #if __CUDA_ARCH__ >= 800
 
-// Piece `piece` of row `row` in shared memory. The rows lie along k (of A, and of B when transposed) or along
-// n.
-__device__ inline int pieceAlongK(int row, int piece) {
-  return row * kDepthBytes + (piece ^ row % 8) * kPieceBytes;
+// Where piece `piece` of line `line` lies in shared memory. The lines lie along k (of A, and of B when
+// transposed) or along n. The order within lines repeats every 8 lines.
+__device__ inline int pieceAlongK(int line, int piece) {
+  return line * kDepthBytes + (piece ^ line % 8) * kPieceBytes;
 }
 template <typename T, int kColumns>
-__device__ int pieceAlongN(int row, int piece) {
-  // Single floats are read from four neighbouring rows at two pieces each, matrices of halves from eight
-  // rows.
-  const int turn = sizeof(T) == 4 ? row % 4 * 2 : row % 8;
-  return row * kColumns * static_cast<int>(sizeof(T)) + (piece ^ turn) * kPieceBytes;
+__device__ int pieceAlongN(int line, int piece) {
+  // Single floats are read from four neighbouring lines at two pieces each, matrices of halves from eight.
+  const int turn = sizeof(T) == 4 ? line % 4 * 2 : line % 8;
+  return line * kColumns * static_cast<int>(sizeof(T)) + (piece ^ turn) * kPieceBytes;
 }
 
-// Brings a piece of which `count` elements exist; the others, all when count ≤ 0, are zeros.
+// Brings, element by element, a piece of which `count` elements exist; the others are zeros.
 template <typename T>
-__device__ void copyPiece(char* shared, const T* from, int64_t count, bool vectors) {
+__device__ void copyElements(char* shared, const T* from, int count) {
   constexpr int kElements = kPieceBytes / sizeof(T);
-  if (count <= 0 || (vectors && count >= kElements)) {
-    copyAsync16(shared, from, count > 0);
-    return;
-  }
   alignas(kPieceBytes) T elements[kElements];
 #pragma unroll
   for (int i = 0; i < kElements; ++i) elements[i] = i < count ? from[i] : fromFloat<T>(0.0f);
   *reinterpret_cast<uint4*>(shared) = *reinterpret_cast<const uint4*>(elements);
 }
 
-// Fragments of a product's operand, and the product itself: halves as they come, floats in one TF32 number or
-// two.
+// An operand of a product: halves as they are, floats as one TF32 number or as two.
 template <typename T, bool kSplit>
 struct Fragment {
   uint32_t big[4];
-  __device__ void convert() {
-    if constexpr (sizeof(T) == 4) {
-      for (uint32_t& value : big) value = toTf32(__uint_as_float(value));
-    }
+  __device__ explicit Fragment(const uint32_t (&raw)[4]) {
+    for (int i = 0; i < 4; ++i) big[i] = sizeof(T) == 4 ? toTf32(__uint_as_float(raw[i])) : raw[i];
   }
 };
 template <typename T>
 struct Fragment<T, true> {
   uint32_t big[4], small[4];
-  __device__ void convert() {
+  __device__ explicit Fragment(const uint32_t (&raw)[4]) {
     for (int i = 0; i < 4; ++i) {
-      const Tf32Pair pair = splitTf32(__uint_as_float(big[i]));
+      const Tf32Pair pair = splitTf32(__uint_as_float(raw[i]));
       big[i] = pair.big;
       small[i] = pair.small;
     }
   }
 };
 
-// sum += a·b, b being the matrix of columns that begins at register `at`.
+// sum += a·b; the 8 columns of b begin at its register `at`.
 template <typename T, bool kSplit>
 __device__ void multiply(float (&sum)[4], const Fragment<T, kSplit>& a, const Fragment<T, kSplit>& b,
                          int at) {
@@ -140,7 +132,7 @@ class Block {
   __device__ void compute(int64_t b, int64_t row, int64_t column) {
     const int64_t live = liveRows(matmul_, b) - row;
     live_ = static_cast<int>(min(max(live, int64_t{0}), int64_t{Shape::kRows}));
-    columns_ = min(matmul_.n - column, int64_t{Shape::kColumns});
+    columns_ = static_cast<int>(min(matmul_.n - column, int64_t{Shape::kColumns}));
     for (auto& matrices : sums_) {
       for (auto& matrix : matrices) {
         for (float& value : matrix) value = 0.0f;
@@ -157,128 +149,188 @@ class Block {
  private:
   static constexpr int kElements = kPieceBytes / sizeof(T);  // of a piece
   static constexpr int kDepth = kDepthBytes / sizeof(T);
-  static constexpr int kLinesPerPass = Shape::kThreads / kDepthPieces;
-  static constexpr int kPassesOfA = Shape::kRows / kLinesPerPass;
-  // A thread copies the same piece of several lines of B's tile.
+  // A thread copies the same piece of several lines of a tile, one per pass.
+  static constexpr int kLinesPerPassOfA = Shape::kThreads / kDepthPieces;
+  static constexpr int kPassesOfA = Shape::kRows / kLinesPerPassOfA;
   static constexpr int kPiecesOfB = kTransposed ? kDepthPieces : Shape::kColumns / kElements;
   static constexpr int kLinesOfB = kTransposed ? Shape::kColumns : kDepth;
-  static constexpr int kLinesOfBPerPass = Shape::kThreads / kPiecesOfB;
-  static constexpr int kPassesOfB = kLinesOfB / kLinesOfBPerPass;
+  static constexpr int kLinesPerPassOfB = Shape::kThreads / kPiecesOfB;
+  static constexpr int kPassesOfB = kLinesOfB / kLinesPerPassOfB;
+  static constexpr int kLineBytesOfB = kPiecesOfB * kPieceBytes;
+  static_assert(kLinesPerPassOfA % 8 == 0 && kLinesPerPassOfB % 8 == 0, "the order of pieces repeats");
   using Operand = Fragment<T, kSplit>;
 
-  // Finds what this thread copies of A and B.
+  struct Registers {
+    uint32_t a[Shape::kRowMatrices][4];
+    uint32_t b[Shape::kColumnMatrices / 2][4];
+  };
+
+  // Finds what this thread copies of the first tile of A and of B.
   __device__ void place(int64_t b, int64_t row, int64_t column) {
-    const T* first = firstOfA<T>(matmul_, b);
-    const int piece = threadIdx.x % kDepthPieces;
+    batch_ = b;
+    row_ = row;
+#pragma unroll
     for (int pass = 0; pass < kPassesOfA; ++pass) {
-      const int line = threadIdx.x / kDepthPieces + pass * kLinesPerPass;
-      const int64_t stored = line < live_ ? storedRow(matmul_.pages, b, row + line) : 0;
-      a_[pass] = first + stored * matmul_.aRow + piece * kElements;
+      a_[pass] = rowOfA(threadIdx.x / kDepthPieces + pass * kLinesPerPassOfA);
     }
-    const int pieceOfB = threadIdx.x % kPiecesOfB;
-    const int64_t line = threadIdx.x / kPiecesOfB;
-    b_ = static_cast<const T*>(matmul_.b) + b * matmul_.bBatch + pieceOfB * kElements;
-    b_ += kTransposed ? (column + line) * matmul_.bRow : column + line * matmul_.bRow;
+    const int64_t lineOfB = threadIdx.x / kPiecesOfB;
+    b_ = static_cast<const T*>(matmul_.b) + b * matmul_.bBatch + threadIdx.x % kPiecesOfB * kElements;
+    b_ += kTransposed ? (column + lineOfB) * matmul_.bRow : column + lineOfB * matmul_.bRow;
+    left_ = matmul_.k;
   }
 
-  // Starts to copy tile `index` along k.
-  __device__ void copy(int64_t index, char* stage) const {
-    const int64_t first = index * kDepth;
-    const int64_t left = matmul_.k - first;
+  // This thread's piece of a line of A's first tile.
+  __device__ const T* rowOfA(int line) const {
+    const int64_t stored = line < live_ ? storedRow(matmul_.pages, batch_, row_ + line) : 0;
+    return firstOfA<T>(matmul_, batch_) + stored * matmul_.aRow + threadIdx.x % kDepthPieces * kElements;
+  }
+
+  // Starts to copy the next tiles of A and B.
+  __device__ void copy(char* stage) {
+    const int depth = static_cast<int>(min(left_, int64_t{kDepth}));
     const int piece = threadIdx.x % kDepthPieces;
+    const int line = threadIdx.x / kDepthPieces;
+    const int countOfA = depth - piece * kElements;
+    char* toA = stage + pieceAlongK(line, piece);
+    if (vectors_.a) {
 #pragma unroll
-    for (int pass = 0; pass < kPassesOfA; ++pass) {
-      const int line = threadIdx.x / kDepthPieces + pass * kLinesPerPass;
-      const int64_t count = line < live_ ? left - piece * kElements : 0;
-      copyPiece(stage + pieceAlongK(line, piece), a_[pass] + first, count, vectors_.a);
-    }
-    char* stageOfB = stage + Shape::kBytesOfA;
-    const int pieceOfB = threadIdx.x % kPiecesOfB;
+      for (int pass = 0; pass < kPassesOfA; ++pass) {
+        copyAsync16(toA + pass * kLinesPerPassOfA * kDepthBytes, a_[pass],
+                    countOfA > 0 && line + pass * kLinesPerPassOfA < live_);
+      }
 #pragma unroll
-    for (int pass = 0; pass < kPassesOfB; ++pass) {
-      const int line = threadIdx.x / kPiecesOfB + pass * kLinesOfBPerPass;
-      const int64_t lineOffset = int64_t{pass} * kLinesOfBPerPass * matmul_.bRow;
-      if constexpr (kTransposed) {
-        const int64_t count = line < columns_ ? left - pieceOfB * kElements : 0;
-        copyPiece(stageOfB + pieceAlongK(line, pieceOfB), b_ + lineOffset + first, count, vectors_.b);
-      } else {
-        const int64_t count = line < left ? columns_ - pieceOfB * kElements : 0;
-        copyPiece(stageOfB + pieceAlongN<T, Shape::kColumns>(line, pieceOfB),
-                  b_ + lineOffset + first * matmul_.bRow, count, vectors_.b);
+      for (int pass = 0; pass < kPassesOfA; ++pass) a_[pass] += kDepth;
+    } else {
+#pragma unroll 1
+      for (int pass = 0; pass < kPassesOfA; ++pass) {
+        const int at = line + pass * kLinesPerPassOfA;
+        copyElements(toA + pass * kLinesPerPassOfA * kDepthBytes, rowOfA(at) + (matmul_.k - left_),
+                     at < live_ ? countOfA : 0);
       }
     }
+
+    const int pieceOfB = threadIdx.x % kPiecesOfB;
+    const int lineOfB = threadIdx.x / kPiecesOfB;
+    const int linesOfB = kTransposed ? columns_ : depth;
+    const int countOfB = (kTransposed ? depth : columns_) - pieceOfB * kElements;
+    const int64_t step = kLinesPerPassOfB * matmul_.bRow;
+    char* toB =
+        stage + Shape::kBytesOfA +
+        (kTransposed ? pieceAlongK(lineOfB, pieceOfB) : pieceAlongN<T, Shape::kColumns>(lineOfB, pieceOfB));
+    const T* from = b_;
+    if (vectors_.b) {
+#pragma unroll
+      for (int pass = 0; pass < kPassesOfB; ++pass, from += step) {
+        copyAsync16(toB + pass * kLinesPerPassOfB * kLineBytesOfB, from,
+                    countOfB > 0 && lineOfB + pass * kLinesPerPassOfB < linesOfB);
+      }
+    } else {
+#pragma unroll 1
+      for (int pass = 0; pass < kPassesOfB; ++pass, from += step) {
+        copyElements(toB + pass * kLinesPerPassOfB * kLineBytesOfB, from,
+                     lineOfB + pass * kLinesPerPassOfB < linesOfB ? countOfB : 0);
+      }
+    }
+    b_ += kTransposed ? int64_t{kDepth} : kDepth * matmul_.bRow;
+    left_ -= kDepth;
   }
 
+  // While a step is multiplied the next one's operands come from shared memory, and later tiles from global
+  // memory.
   __device__ void multiplyAll() {
     constexpr int kStages = Shape::kStages;
     const int64_t tiles = (matmul_.k + kDepth - 1) / kDepth;
+    char* free = shared_;
+#pragma unroll 1
     for (int index = 0; index < kStages - 1; ++index) {
-      if (index < tiles) copy(index, shared_ + index * Shape::kStageBytes);
+      if (index < tiles) copy(free);
       copyAsyncCommit();
+      free += Shape::kStageBytes;
     }
-    int stage = 0;
-    int free = kStages - 1;
-    for (int64_t index = 0; index < tiles; ++index) {
+    Registers registers[2];
+    const char* stage = shared_;
+    if (tiles > 0) {
       copyAsyncWait<kStages - 2>();
       __syncthreads();
-      if (index + kStages - 1 < tiles) copy(index + kStages - 1, shared_ + free * Shape::kStageBytes);
-      copyAsyncCommit();
-      multiplyStage(shared_ + stage * Shape::kStageBytes);
-      free = stage;
-      stage = stage == kStages - 1 ? 0 : stage + 1;
+      load(registers[0], stage, 0);
+    }
+#pragma unroll 1
+    for (int64_t index = 0; index < tiles; ++index) {
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        if (step < kSteps - 1) {
+          load(registers[(step + 1) % 2], stage, step + 1);
+        } else if (index < tiles - 1) {
+          copyAsyncWait<kStages - 2>();
+          __syncthreads();
+          stage = next(stage);
+          load(registers[0], stage, 0);
+        }
+        if (step == 0) {
+          if (index + kStages - 1 < tiles) copy(free);
+          copyAsyncCommit();
+          free = next(free);
+        }
+        multiplyStep(registers[step % 2]);
+      }
     }
     copyAsyncWait<0>();
     __syncthreads();
   }
 
-  __device__ void multiplyStage(const char* stage) {
-    const int warp = threadIdx.x / kWarpSize;
-    const int row = warp / Shape::kWarpColumns * Shape::kRowMatrices * 16;
-    const int column = warp % Shape::kWarpColumns * Shape::kColumnMatrices * 8;
+  // The stage after this one in the ring.
+  template <typename Pointer>
+  __device__ Pointer next(Pointer stage) const {
+    const bool isLast = stage == shared_ + (Shape::kStages - 1) * Shape::kStageBytes;
+    return isLast ? shared_ : stage + Shape::kStageBytes;
+  }
+
+  __device__ void multiplyStep(const Registers& registers) {
+    static_assert(Shape::kRowMatrices <= 4, "fragments of A are kept for all columns");
+    const auto fragmentOfA = [&](int i) { return Operand(registers.a[i < Shape::kRowMatrices ? i : 0]); };
+    const Operand a[4] = {fragmentOfA(0), fragmentOfA(1), fragmentOfA(2), fragmentOfA(3)};
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      Operand a[Shape::kRowMatrices];
-      Operand b[Shape::kColumnMatrices / 2];
-#pragma unroll
-      for (int i = 0; i < Shape::kRowMatrices; ++i) {
-        loadA(a[i], stage, row + i * 16, step);
-        a[i].convert();
-      }
-#pragma unroll
-      for (int j = 0; j < Shape::kColumnMatrices / 2; ++j) {
-        loadB(b[j], stage + Shape::kBytesOfA, column + j * 16, step);
-        b[j].convert();
-      }
+    for (int j = 0; j < Shape::kColumnMatrices / 2; ++j) {
+      const Operand b(registers.b[j]);
 #pragma unroll
       for (int i = 0; i < Shape::kRowMatrices; ++i) {
-#pragma unroll
-        for (int j = 0; j < Shape::kColumnMatrices; ++j) multiply(sums_[i][j], a[i], b[j / 2], j % 2 * 2);
+        multiply(sums_[i][j * 2], a[i], b, 0);
+        multiply(sums_[i][j * 2 + 1], a[i], b, 2);
       }
     }
   }
 
-  // (16, one step) of A. A matrix of ldmatrix is 8 rows of 16 bytes, whatever they hold.
-  static __device__ void loadA(Operand& a, const char* stage, int row, int step) {
+  // Reads a step's operands; a matrix of ldmatrix is 8 lines of 16 bytes, whatever they hold.
+  __device__ void load(Registers& registers, const char* stage, int step) const {
+    const int warp = threadIdx.x / kWarpSize;
     const int lane = threadIdx.x % kWarpSize;
-    loadMatrices(a.big, stage + pieceAlongK(row + lane % 16, step * 2 + lane / 16));
+    const int row = warp / Shape::kWarpColumns * Shape::kRowMatrices * 16;
+#pragma unroll
+    for (int i = 0; i < Shape::kRowMatrices; ++i) {
+      loadMatrices(registers.a[i], stage + pieceAlongK(row + i * 16 + lane % 16, step * 2 + lane / 16));
+    }
+    const int column = warp % Shape::kWarpColumns * Shape::kColumnMatrices * 8;
+#pragma unroll
+    for (int j = 0; j < Shape::kColumnMatrices / 2; ++j) {
+      loadB(registers.b[j], stage + Shape::kBytesOfA, column + j * 16, step, lane);
+    }
   }
 
   // (one step, 16) of B: two registers for each 8 columns.
-  static __device__ void loadB(Operand& b, const char* stage, int column, int step) {
-    const int lane = threadIdx.x % kWarpSize;
+  static __device__ void loadB(uint32_t (&b)[4], const char* stage, int column, int step, int lane) {
     if constexpr (kTransposed) {
       const int line = column + lane % 8 + lane / 16 * 8;
-      loadMatrices(b.big, stage + pieceAlongK(line, step * 2 + lane / 8 % 2));
+      loadMatrices(b, stage + pieceAlongK(line, step * 2 + lane / 8 % 2));
     } else if constexpr (sizeof(T) == 2) {
       const int piece = column / kElements + lane / 16;
-      loadMatricesTransposed(b.big, stage + pieceAlongN<T, Shape::kColumns>(step * 16 + lane % 16, piece));
+      loadMatricesTransposed(b, stage + pieceAlongN<T, Shape::kColumns>(step * 16 + lane % 16, piece));
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int line = step * 8 + lane % 4 + i % 2 * 4;
         const int at = column + i / 2 * 8 + lane / 4;
         const int piece = pieceAlongN<T, Shape::kColumns>(line, at / kElements);
-        b.big[i] = *reinterpret_cast<const uint32_t*>(stage + piece + at % kElements * sizeof(T));
+        b[i] = *reinterpret_cast<const uint32_t*>(stage + piece + at % kElements * sizeof(T));
       }
     }
   }
@@ -310,7 +362,7 @@ class Block {
     constexpr int kPieces = Shape::kColumns / kElements;
     for (int at = threadIdx.x; at < rows * kPieces; at += Shape::kThreads) {
       const int piece = at % kPieces;
-      const int count = static_cast<int>(columns_) - piece * kElements;
+      const int count = columns_ - piece * kElements;
       if (count <= 0) continue;
       storePiece(c + at / kPieces * matmul_.cRow + piece * kElements,
                  shared_ + at / kPieces * kPitch + piece * kPieceBytes, count);
@@ -321,7 +373,7 @@ class Block {
   __device__ void storePiece(T* to, const char* shared, int count) const {
     alignas(kPieceBytes) T elements[kElements];
     *reinterpret_cast<uint4*>(elements) = *reinterpret_cast<const uint4*>(shared);
-    if (vectors_.c && count >= kElements) {
+    if (vectors_.c) {
       *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(elements);
     } else {
 #pragma unroll
@@ -341,15 +393,17 @@ class Block {
   char* const shared_;
   const T* a_[kPassesOfA];
   const T* b_;
-  int live_;         // rows of the tile that are not zeros
-  int64_t columns_;  // of the tile that exist
+  int64_t batch_, row_;
+  int64_t left_;  // of k to be copied
+  int live_;      // rows of the tile that are not zeros
+  int columns_;   // of the tile that exist
   float sums_[Shape::kRowMatrices][Shape::kColumnMatrices][4];
 };
 
 #endif  // __CUDA_ARCH__ >= 800
 
 template <typename T, bool kTransposed, bool kSplit, typename Shape>
-__global__ void __launch_bounds__(Shape::kThreads) matmulKernel(const Matmul matmul, const Vectors vectors) {
+__global__ void __launch_bounds__(Shape::kThreads, 256 / Shape::kThreads) matmulKernel(const Matmul matmul, const Vectors vectors) {
 #if __CUDA_ARCH__ >= 800
   extern __shared__ __align__(128) char shared[];
   Block<T, kTransposed, kSplit, Shape> block(matmul, vectors, shared);
@@ -388,8 +442,9 @@ cudaError_t launchTransposed(const Matmul& matmul, const Vectors& vectors, int n
     const int64_t tiles = (matmul.m + rows - 1) / rows * ((matmul.n + columns - 1) / columns);
     return tiles * matmul.batch >= numMultiprocessors * 3 / 4;
   };
-  if (matmul.m > 64 && isBusy(128, 128)) {
-    return launchShape<T, kTransposed, kSplit, Tile<128, 128, 2, 4, 3>>(matmul, vectors, stream);
+  if (matmul.m > 64 && isBusy(128, 64)) {
+    using Tall = Tile<128, 64, kSplit ? 4 : 2, 2, 3>;
+    return launchShape<T, kTransposed, kSplit, Tall>(matmul, vectors, stream);
   }
   if (matmul.m > 32 && isBusy(64, 64)) {
     return launchShape<T, kTransposed, kSplit, Tile<64, 64, 2, 2, 6>>(matmul, vectors, stream);
@@ -397,18 +452,19 @@ cudaError_t launchTransposed(const Matmul& matmul, const Vectors& vectors, int n
   return launchShape<T, kTransposed, kSplit, Tile<32, 64, 2, 2, 8>>(matmul, vectors, stream);
 }
 
-inline bool isAligned(const void* pointer, int64_t strideBytes, int64_t batchBytes) {
-  return (reinterpret_cast<uintptr_t>(pointer) | strideBytes | batchBytes) % kPieceBytes == 0;
+// Sizes are or-ed together: they are powers of two in the lower bits.
+template <typename T>
+bool isAligned(const void* pointer, int64_t sizes) {
+  return reinterpret_cast<uintptr_t>(pointer) % kPieceBytes == 0 && sizes * sizeof(T) % kPieceBytes == 0;
 }
 
 template <typename T, bool kSplit>
 cudaError_t launch(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream) {
-  constexpr int64_t kBytes = sizeof(T);
   const bool isGathered = matmul.pages.blockTable != nullptr;
   const Vectors vectors{
-      isAligned(matmul.a, matmul.aRow * kBytes, isGathered ? 0 : matmul.aBatch * kBytes),
-      isAligned(matmul.b, matmul.bRow * kBytes, matmul.bBatch * kBytes),
-      isAligned(matmul.c, matmul.cRow * kBytes, matmul.cBatch * kBytes),
+      isAligned<T>(matmul.a, matmul.aRow | (isGathered ? 0 : matmul.aBatch) | matmul.k),
+      isAligned<T>(matmul.b, matmul.bRow | matmul.bBatch | (matmul.bTransposed ? matmul.k : matmul.n)),
+      isAligned<T>(matmul.c, matmul.cRow | matmul.cBatch | matmul.n),
   };
   return matmul.bTransposed ? launchTransposed<T, true, kSplit>(matmul, vectors, numMultiprocessors, stream)
                             : launchTransposed<T, false, kSplit>(matmul, vectors, numMultiprocessors, stream);
