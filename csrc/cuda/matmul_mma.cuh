@@ -403,7 +403,8 @@ class Block {
 #endif  // __CUDA_ARCH__ >= 800
 
 template <typename T, bool kTransposed, bool kSplit, typename Shape>
-__global__ void __launch_bounds__(Shape::kThreads, 256 / Shape::kThreads) matmulKernel(const Matmul matmul, const Vectors vectors) {
+__global__ void __launch_bounds__(Shape::kThreads, 256 / Shape::kThreads)
+    matmulKernel(const Matmul matmul, const Vectors vectors) {
 #if __CUDA_ARCH__ >= 800
   extern __shared__ __align__(128) char shared[];
   Block<T, kTransposed, kSplit, Shape> block(matmul, vectors, shared);

@@ -5,10 +5,17 @@ namespace warpgraph {
 cudaError_t DeviceContext::create(int device, std::unique_ptr<DeviceContext>* context) {
   cudaError_t error = cudaSetDevice(device);
   if (error != cudaSuccess) return error;
+  int major, minor, multiprocessors;
+  error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  if (error != cudaSuccess) return error;
+  error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+  if (error != cudaSuccess) return error;
+  error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  if (error != cudaSuccess) return error;
   cudaStream_t stream;
   error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return error;
-  context->reset(new DeviceContext(device, stream));
+  context->reset(new DeviceContext(device, stream, 10 * major + minor, multiprocessors));
   return cudaSuccess;
 }
 

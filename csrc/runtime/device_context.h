@@ -20,16 +20,25 @@ class DeviceContext {
   int device() const { return device_; }
   cudaStream_t stream() const { return stream_; }
   Allocator& allocator() { return allocator_; }
+  // 10·major + minor.
+  int computeCapability() const { return computeCapability_; }
+  int multiprocessors() const { return multiprocessors_; }
 
   // Makes the device current in this thread.
   cudaError_t activate() const { return cudaSetDevice(device_); }
 
  private:
-  DeviceContext(int device, cudaStream_t stream)
-      : device_(device), stream_(stream), allocator_(Allocator::of(device)) {}
+  DeviceContext(int device, cudaStream_t stream, int computeCapability, int multiprocessors)
+      : device_(device),
+        stream_(stream),
+        computeCapability_(computeCapability),
+        multiprocessors_(multiprocessors),
+        allocator_(Allocator::of(device)) {}
 
   const int device_;
   const cudaStream_t stream_;
+  const int computeCapability_;
+  const int multiprocessors_;
   Allocator& allocator_;
 };
 
