@@ -34,6 +34,18 @@ __device__ inline void barrierExpect(uint64_t* barrier, unsigned bytes) {
 __device__ inline void barrierArrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(sharedAddress(barrier)) : "memory");
 }
+// At the same barrier of another block of the cluster.
+__device__ inline void barrierArriveAt(uint64_t* barrier, unsigned block) {
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}\n" ::"r"(sharedAddress(barrier)),
+      "r"(block)
+      : "memory");
+}
+// Waits for all threads of all blocks of the cluster.
+__device__ inline void clusterSync() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
 // Waits until the phase with this parity (0 first, then 1, 0, …) is complete.
 __device__ inline void barrierWait(uint64_t* barrier, unsigned parity) {
   asm volatile(
@@ -42,6 +54,25 @@ __device__ inline void barrierWait(uint64_t* barrier, unsigned parity) {
           sharedAddress(barrier)),
       "r"(parity)
       : "memory");
+}
+
+// A barrier of some of the block's threads, whole warps; ids 1 to 15 (0 is __syncthreads). Who only arrives
+// does not wait.
+__device__ inline void namedBarrierSync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+__device__ inline void namedBarrierArrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+// Whether the predicate holds in any of the threads.
+__device__ inline bool namedBarrierOr(int id, int threads, bool predicate) {
+  int any;
+  asm volatile(
+      "{\n.reg .pred p, q;\nsetp.ne.b32 p, %3, 0;\nbar.red.or.pred q, %1, %2, p;\nselp.b32 %0, 1, 0, q;\n}\n"
+      : "=r"(any)
+      : "r"(id), "r"(threads), "r"(static_cast<int>(predicate))
+      : "memory");
+  return any != 0;
 }
 
 // ---- bulk tensor copies, global to shared memory ----
@@ -69,17 +100,19 @@ __device__ inline void copyTile(void* shared, const CUtensorMap* map, uint64_t* 
       "l"(map), "r"(sharedAddress(barrier)), "r"(x), "r"(y), "r"(z), "r"(w)
       : "memory");
 }
-__device__ inline void prefetchMap(const CUtensorMap* map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-// Before the copy engine or the tensor cores read what this thread stored into shared memory.
-__device__ inline void proxyFence() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+// The same to every block of the cluster that is named in `blocks`, one bit each: to the same places of their
+// shared memory, and told to their barriers.
+__device__ inline void copyTileToCluster(void* shared, const CUtensorMap* map, uint64_t* barrier,
+                                         uint16_t blocks, int x, int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(sharedAddress(shared)),
+      "l"(map), "r"(sharedAddress(barrier)), "r"(x), "r"(y), "r"(z), "h"(blocks)
+      : "memory");
 }
 
-// ---- bulk tensor copies, shared to global memory ----
-
-// What a tile covers beyond the tensor is not written. One thread issues the copies, commits them and waits.
+// From shared to global memory; what a tile covers beyond the tensor is not written. The thread that copies
+// also commits and waits.
 __device__ inline void storeTile(const CUtensorMap* map, const void* shared, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
                "r"(sharedAddress(shared)), "r"(x), "r"(y), "r"(z)
@@ -93,21 +126,33 @@ __device__ inline void storeWaitRead() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-// ---- warps and warpgroups ----
+__device__ inline void prefetchMap(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+// Before the copy engine or the tensor cores read what this thread stored into shared memory.
+__device__ inline void proxyFence() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
-// Four 8×8 matrices of 16-bit elements, laid out as loadMatrices has them.
+#if WARPGRAPH_HOPPER
+
+// ---- matrix stores ----
+
+// Stores four 8×8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8, and
+// holds of row i / 4 of each matrix the columns 2·(i % 4) and the next. Transposed: of column i / 4, the
+// rows.
 __device__ inline void storeMatrices(void* shared, const uint32_t (&r)[4]) {
   asm volatile(
       "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(sharedAddress(shared)),
       "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
       : "memory");
 }
-// A barrier of some warps of a block: ids 1 to 15 are free, 0 is that of __syncthreads.
-__device__ inline void barrierOfThreads(int id, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+__device__ inline void storeMatricesTransposed(void* shared, const uint32_t (&r)[4]) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(sharedAddress(shared)),
+      "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+      : "memory");
 }
-
-#if WARPGRAPH_HOPPER
 
 // ---- registers of a warpgroup ----
 

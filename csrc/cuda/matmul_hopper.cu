@@ -34,12 +34,11 @@ constexpr int kBytesOfC = kRowsOfConsumer * kColumns * kHalf;  // of one consume
 constexpr int kAlignment = 1024;                               // of swizzled tiles
 constexpr size_t kSharedBytes = kStages * kStageBytes + kConsumers * kBytesOfC + kAlignment;
 
+// How C is dealt: one tile under another to the blocks of a cluster, those of rowGroups × columns × batch in
+// turn to the clusters.
 struct Tiles {
-  int64_t rows, columns, count;
-};
-
-struct TileOfC {
-  int64_t b, row, column;
+  int64_t rowGroups, columns, count;
+  int clusterSize, boxRows;  // boxRows: rows of A that one copy brings
 };
 
 #if WARPGRAPH_HOPPER
@@ -61,54 +60,70 @@ struct Turn {
   }
 };
 
+struct Group {
+  int64_t b, row, column;
+};
+
 // Columns go fastest, so that blocks at work share rows of A, and all of B stays in the second-level cache.
-__device__ TileOfC tileAt(const Tiles& tiles, int64_t index) {
+__device__ Group groupAt(const Tiles& tiles, int64_t index) {
   const int64_t row = index / tiles.columns;
-  return {row / tiles.rows, row % tiles.rows * kRows, index % tiles.columns * kColumns};
+  return {row / tiles.rowGroups, row % tiles.rowGroups * kRows * tiles.clusterSize,
+          index % tiles.columns * kColumns};
 }
 
-// One warp. Gathered rows come in boxes of `boxRows`, one lane's each.
+// Calls body(b, row, column, live) with each tile of this block, and how many of the batch entry's rows are
+// live. A tile is left out when none of its cluster's is live.
+template <typename Body>
+__device__ void forEachTile(const Matmul& matmul, const Tiles& tiles, Body body) {
+  const int block = blockIdx.x % tiles.clusterSize;
+  const int64_t clusters = gridDim.x / tiles.clusterSize;
+  for (int64_t index = blockIdx.x / tiles.clusterSize; index < tiles.count; index += clusters) {
+    const Group group = groupAt(tiles, index);
+    const int64_t live = liveRows(matmul, group.b);
+    body(group, live > group.row, group.row + block * kRows, live);
+  }
+}
+
+// One warp. Gathered rows come in boxes, one lane's each.
 template <bool kTransposed>
-__device__ void produce(const Matmul& matmul, const Tiles& tiles, int boxRows, const CUtensorMap* mapA,
+__device__ void produce(const Matmul& matmul, const Tiles& tiles, const CUtensorMap* mapA,
                         const CUtensorMap* mapB, char* stages, Barriers* barriers) {
   const int lane = threadIdx.x % kWarpSize;
   const bool isGathered = matmul.pages.blockTable != nullptr;
-  const int boxesOfA = kRows / boxRows;
-  constexpr int kBoxesOfB = kTransposed ? 1 : kColumns / kBox;
+  const int boxesOfA = kRows / tiles.boxRows;
+  // This block's share of B.
+  const int columns = kColumns / tiles.clusterSize;
+  const int firstColumn = blockIdx.x % tiles.clusterSize * columns;
+  const int boxesOfB = kTransposed ? 1 : columns / kBox;
+  const auto all = static_cast<uint16_t>((1 << tiles.clusterSize) - 1);
   Turn turn;
-  for (int64_t index = blockIdx.x; index < tiles.count; index += gridDim.x) {
-    const TileOfC tile = tileAt(tiles, index);
-    const int64_t live = liveRows(matmul, tile.b);
-    if (tile.row >= live) continue;
-    const int64_t firstRow = tile.row + lane * boxRows;
+  forEachTile(matmul, tiles, [&](const Group& group, bool isLive, int64_t row, int64_t live) {
+    if (!isLive) return;
+    const int64_t firstRow = row + lane * tiles.boxRows;
     // Rows past the limit are read from anywhere: the consumers write zeros for them.
-    const int64_t stored = !isGathered       ? firstRow
-                           : firstRow < live ? storedRow(matmul.pages, tile.b, firstRow)
-                                             : 0;
-    const int batchOfA = static_cast<int>(isGathered || matmul.aBatch == 0 ? 0 : tile.b);
-    const int batchOfB = static_cast<int>(matmul.bBatch == 0 ? 0 : tile.b);
-    const int column = static_cast<int>(tile.column);
+    int64_t stored = firstRow;
+    if (isGathered) stored = firstRow < live ? storedRow(matmul.pages, group.b, firstRow) : 0;
+    const int batchOfA = static_cast<int>(isGathered || matmul.aBatch == 0 ? 0 : group.b);
+    const int batchOfB = static_cast<int>(matmul.bBatch == 0 ? 0 : group.b);
+    const int column = static_cast<int>(group.column) + firstColumn + lane * kBox;
     for (int64_t depth = 0; depth < matmul.k; depth += kDepth) {
       char* a = stages + turn.stage * kStageBytes;
-      char* b = a + kBytesOfA;
+      char* b = a + kBytesOfA + (firstColumn + lane * kBox) * kDepth * kHalf;
       uint64_t* full = &barriers->full[turn.stage];
       barrierWait(&barriers->empty[turn.stage], turn.parity ^ 1);
       if (lane == 0) barrierExpect(full, kStageBytes);
       __syncwarp();
       const int k = static_cast<int>(depth);
       if (lane < boxesOfA) {
-        copyTile(a + lane * boxRows * kDepth * kHalf, mapA, full, k, static_cast<int>(stored), batchOfA);
+        copyTile(a + lane * tiles.boxRows * kDepth * kHalf, mapA, full, k, static_cast<int>(stored),
+                 batchOfA);
       }
-      if (lane < kBoxesOfB) {
-        if constexpr (kTransposed) {
-          copyTile(b, mapB, full, k, column, batchOfB);
-        } else {
-          copyTile(b + lane * kBoxBytes, mapB, full, column + lane * kBox, k, batchOfB);
-        }
+      if (lane < boxesOfB) {
+        copyTileToCluster(b, mapB, full, all, kTransposed ? k : column, kTransposed ? column : k, batchOfB);
       }
       turn.next();
     }
-  }
+  });
 }
 
 // Whether a float32 stays finite when it is rounded to the type.
@@ -149,14 +164,16 @@ template <typename T, bool kTransposed>
 __device__ void consume(const Matmul& matmul, const Tiles& tiles, int consumer, const CUtensorMap* mapC,
                         const char* stages, char* c, Barriers* barriers) {
   const bool isFirst = threadIdx.x % kWarpgroup == 0;
-  const bool isFirstOfWarp = threadIdx.x % kWarpSize == 0;
   const int namedBarrier = 1 + consumer;  // 0 is that of the block
+  // The first lanes of a warp tell the blocks of the cluster that it is done with a buffer.
+  const unsigned lane = threadIdx.x % kWarpSize;
+  const auto giveBack = [&](int stage) {
+    if (lane < static_cast<unsigned>(tiles.clusterSize)) barrierArriveAt(&barriers->empty[stage], lane);
+  };
   Turn turn;
-  for (int64_t index = blockIdx.x; index < tiles.count; index += gridDim.x) {
-    const TileOfC tile = tileAt(tiles, index);
-    const int64_t live = liveRows(matmul, tile.b) - tile.row;
+  forEachTile(matmul, tiles, [&](const Group& group, bool isLive, int64_t firstRow, int64_t live) {
     float sums[128];
-    if (live > 0) {
+    if (isLive) {
       int previous = -1;
       for (int64_t depth = 0; depth < matmul.k; depth += kDepth) {
         const char* a = stages + turn.stage * kStageBytes + consumer * kRowsOfConsumer * kDepth * kHalf;
@@ -174,30 +191,30 @@ __device__ void consume(const Matmul& matmul, const Tiles& tiles, int consumer, 
         wgmmaCommit();
         // While this product runs the one before is done with its buffer.
         wgmmaWait<1>();
-        if (previous >= 0 && isFirstOfWarp) barrierArrive(&barriers->empty[previous]);
+        if (previous >= 0) giveBack(previous);
         previous = turn.stage;
         turn.next();
       }
       wgmmaWait<0>();
-      if (isFirstOfWarp) barrierArrive(&barriers->empty[previous]);
+      giveBack(previous);
     }
     // The copy engine must have read the result before.
     if (isFirst) storeWaitRead();
-    barrierOfThreads(namedBarrier, kWarpgroup);
-    const auto liveHere = min(max(live - consumer * kRowsOfConsumer, int64_t{0}), int64_t{kRowsOfConsumer});
+    namedBarrierSync(namedBarrier, kWarpgroup);
+    const int64_t row = firstRow + consumer * kRowsOfConsumer;
+    const auto liveHere = min(max(live - row, int64_t{0}), int64_t{kRowsOfConsumer});
     const bool isFinite = roundSums<T>(sums, static_cast<int>(liveHere), c);
     if (!isFinite && matmul.nonFinite != nullptr) *matmul.nonFinite = 1;
     proxyFence();
-    barrierOfThreads(namedBarrier, kWarpgroup);
-    const int64_t row = tile.row + consumer * kRowsOfConsumer;
+    namedBarrierSync(namedBarrier, kWarpgroup);
     if (isFirst && row < matmul.m) {
-      for (int box = 0; box < kColumns / kBox && tile.column + box * kBox < matmul.n; ++box) {
-        storeTile(mapC, c + box * kBoxBytes, static_cast<int>(tile.column) + box * kBox,
-                  static_cast<int>(row), static_cast<int>(tile.b));
+      for (int box = 0; box < kColumns / kBox && group.column + box * kBox < matmul.n; ++box) {
+        storeTile(mapC, c + box * kBoxBytes, static_cast<int>(group.column) + box * kBox,
+                  static_cast<int>(row), static_cast<int>(group.b));
       }
       storeCommit();
     }
-  }
+  });
   if (isFirst) storeWaitRead();
 }
 
@@ -206,32 +223,37 @@ __device__ void consume(const Matmul& matmul, const Tiles& tiles, int consumer, 
 template <typename T, bool kTransposed>
 __global__ void __launch_bounds__(kThreads, 1)
     matmulHopperKernel(const __grid_constant__ Matmul matmul, const __grid_constant__ Tiles tiles,
-                       int boxRows, const __grid_constant__ CUtensorMap mapA,
-                       const __grid_constant__ CUtensorMap mapB, const __grid_constant__ CUtensorMap mapC) {
+                       const __grid_constant__ CUtensorMap mapA, const __grid_constant__ CUtensorMap mapB,
+                       const __grid_constant__ CUtensorMap mapC) {
 #if WARPGRAPH_HOPPER
   extern __shared__ char shared[];
   __shared__ Barriers barriers;
   char* stages = shared + (kAlignment - sharedAddress(shared) % kAlignment) % kAlignment;
   if (threadIdx.x == 0) {
+    prefetchMap(&mapA);
+    prefetchMap(&mapB);
+    prefetchMap(&mapC);
     for (int stage = 0; stage < kStages; ++stage) {
       barrierInit(&barriers.full[stage], 1);
-      barrierInit(&barriers.empty[stage], kConsumers * kWarpgroup / kWarpSize);
+      barrierInit(&barriers.empty[stage], kConsumers * kWarpgroup / kWarpSize * tiles.clusterSize);
     }
     barrierInitFence();
   }
-  __syncthreads();
+  clusterSync();
   const int warpgroup = threadIdx.x / kWarpgroup;
   if (warpgroup == 0) {
-    giveRegisters<40>();
+    giveRegisters<56>();
     if (threadIdx.x < kWarpSize) {
-      produce<kTransposed>(matmul, tiles, boxRows, &mapA, &mapB, stages, &barriers);
+      produce<kTransposed>(matmul, tiles, &mapA, &mapB, stages, &barriers);
     }
   } else {
-    takeRegisters<232>();
+    takeRegisters<224>();
     const int consumer = warpgroup - 1;
     consume<T, kTransposed>(matmul, tiles, consumer, &mapC, stages,
                             stages + kStages * kStageBytes + consumer * kBytesOfC, &barriers);
   }
+  // No block may end while others still write to its shared memory or arrive at its barriers.
+  clusterSync();
 #endif
 }
 
@@ -278,31 +300,43 @@ cudaError_t launchMatmulHopper(DType dtype, const Matmul& matmul, int numMultipr
                                cudaStream_t stream) {
   const bool isGathered = matmul.pages.blockTable != nullptr;
   const int64_t storedRows = isGathered ? matmul.pages.numPages * matmul.pages.pageSize : matmul.m;
-  const int boxRows = rowsOfBox(matmul.pages);
+  const auto parts = [](int64_t size, int64_t part) { return (size + part - 1) / part; };
+  Tiles tiles;
+  tiles.clusterSize = matmul.m > kRows ? 2 : 1;
+  tiles.boxRows = rowsOfBox(matmul.pages);
+  tiles.rowGroups = parts(matmul.m, kRows * tiles.clusterSize);
+  tiles.columns = parts(matmul.n, kColumns);
+  tiles.count = tiles.rowGroups * tiles.columns * matmul.batch;
+
   CUtensorMap a, b, c;
   cudaError_t error = encodeMatrices(&a, dtype, matmul.a, matmul.k, storedRows, matmul.batch, matmul.aRow,
-                                     isGathered ? 0 : matmul.aBatch, kDepth, boxRows);
+                                     isGathered ? 0 : matmul.aBatch, kDepth, tiles.boxRows);
   if (error != cudaSuccess) return error;
-  error = matmul.bTransposed ? encodeMatrices(&b, dtype, matmul.b, matmul.k, matmul.n, matmul.batch,
-                                              matmul.bRow, matmul.bBatch, kDepth, kColumns)
-                             : encodeMatrices(&b, dtype, matmul.b, matmul.n, matmul.k, matmul.batch,
-                                              matmul.bRow, matmul.bBatch, kBox, kDepth);
+  error = matmul.bTransposed
+              ? encodeMatrices(&b, dtype, matmul.b, matmul.k, matmul.n, matmul.batch, matmul.bRow,
+                               matmul.bBatch, kDepth, kColumns / tiles.clusterSize)
+              : encodeMatrices(&b, dtype, matmul.b, matmul.n, matmul.k, matmul.batch, matmul.bRow,
+                               matmul.bBatch, kBox, kDepth);
   if (error != cudaSuccess) return error;
   error = encodeMatrices(&c, dtype, matmul.c, matmul.n, matmul.m, matmul.batch, matmul.cRow, matmul.cBatch,
                          kBox, kRowsOfConsumer);
   if (error != cudaSuccess) return error;
 
-  Tiles tiles;
-  tiles.rows = (matmul.m + kRows - 1) / kRows;
-  tiles.columns = (matmul.n + kColumns - 1) / kColumns;
-  tiles.count = tiles.rows * tiles.columns * matmul.batch;
-  const auto blocks = static_cast<unsigned>(std::min(tiles.count, int64_t{numMultiprocessors}));
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(tiles.clusterSize), 1, 1};
+  cudaLaunchConfig_t config = {};
+  const int64_t clusters = std::min(tiles.count, int64_t{numMultiprocessors / tiles.clusterSize});
+  config.gridDim = dim3(static_cast<unsigned>(clusters) * tiles.clusterSize);
+  config.blockDim = dim3(kThreads);
+  config.dynamicSmemBytes = kSharedBytes;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
   const auto launch = [&](auto kernel) {
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int{kSharedBytes});
-    if (error != cudaSuccess) return error;
-    kernel<<<blocks, kThreads, kSharedBytes, stream>>>(matmul, tiles, boxRows, a, b, c);
-    return cudaGetLastError();
+    return error != cudaSuccess ? error : cudaLaunchKernelEx(&config, kernel, matmul, tiles, a, b, c);
   };
   if (dtype == DType::kFloat16) {
     return matmul.bTransposed ? launch(matmulHopperKernel<__half, true>)
