@@ -15,7 +15,9 @@ cudaError_t launchMatmul(DType dtype, const Matmul& matmul, int computeCapabilit
   }
   switch (dtype) {
     case DType::kFloat32:
-      return launchMatmulFloat(matmul, numMultiprocessors, stream);
+      return matmulHopperFloatTakes(matmul, computeCapability)
+                 ? launchMatmulHopperFloat(matmul, numMultiprocessors, stream)
+                 : launchMatmulFloat(matmul, numMultiprocessors, stream);
     case DType::kFloat16:
       return launchMatmulHalf(matmul, numMultiprocessors, stream);
     case DType::kBfloat16:
