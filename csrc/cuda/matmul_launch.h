@@ -26,4 +26,8 @@ bool matmulHopperTakes(DType dtype, const Matmul& matmul, int computeCapability)
 cudaError_t launchMatmulHopper(DType dtype, const Matmul& matmul, int numMultiprocessors,
                                cudaStream_t stream);
 
+// The same of float32, with n contiguous in B.
+bool matmulHopperFloatTakes(const Matmul& matmul, int computeCapability);
+cudaError_t launchMatmulHopperFloat(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream);
+
 }  // namespace warpgraph
