@@ -30,14 +30,20 @@ constexpr int kDepthPieces = kDepthBytes / kPieceBytes;
 constexpr int kStepBytes = 32;  // of one product along k: 16 halves or 8 floats
 constexpr int kSteps = kDepthBytes / kStepBytes;
 
-// The tile of a block: (kRows, kColumns) of C by kWarpRows × kWarpColumns warps.
-template <int kRowsOfTile, int kColumnsOfTile, int kWarpRowsOfTile, int kWarpColumnsOfTile, int kStagesMost>
+// The tile of a block: (kRows, kColumns) of C by kWarpRows × kWarpColumns warps. Few warps on a
+// multiprocessor read a step's operands from shared memory while they multiply the step before; where there
+// are many, of kBlocks blocks, they do without, since registers are short, and one warp multiplies while
+// others read.
+template <int kRowsOfTile, int kColumnsOfTile, int kWarpRowsOfTile, int kWarpColumnsOfTile, int kStagesMost,
+          bool kReadsAheadOfTile, int kBlocksOfTile>
 struct Tile {
   static constexpr int kRows = kRowsOfTile;
   static constexpr int kColumns = kColumnsOfTile;
   static constexpr int kWarpRows = kWarpRowsOfTile;
   static constexpr int kWarpColumns = kWarpColumnsOfTile;
   static constexpr int kStages = kStagesMost;
+  static constexpr bool kReadsAhead = kReadsAheadOfTile;
+  static constexpr int kBlocks = kBlocksOfTile;
   static constexpr int kThreads = kWarpRows * kWarpColumns * kWarpSize;
   // Of a warp's part, in matrices of 16 rows and of 8 columns.
   static constexpr int kRowMatrices = kRows / kWarpRows / 16;
@@ -168,7 +174,8 @@ class Block {
   static constexpr int kLinesPerPassOfB = Shape::kThreads / kPiecesOfB;
   static constexpr int kPassesOfB = kLinesOfB / kLinesPerPassOfB;
   static constexpr int kLineBytesOfB = kPiecesOfB * kPieceBytes;
-  static_assert(kLinesPerPassOfA % 8 == 0 && kLinesPerPassOfB % 8 == 0, "the order of pieces repeats");
+  static_assert(kLinesPerPassOfA % 8 == 0 && kLinesPerPassOfB % (kTransposed || sizeof(T) == 2 ? 8 : 4) == 0,
+                "the order of pieces repeats");
   using Operand = Fragment<T, kSplit>;
 
   struct Registers {
@@ -246,8 +253,6 @@ class Block {
     left_ -= kDepth;
   }
 
-  // While a step is multiplied the next one's operands come from shared memory, and later tiles from global
-  // memory.
   __device__ void multiplyAll() {
     constexpr int kStages = Shape::kStages;
     const int64_t tiles = (matmul_.k + kDepth - 1) / kDepth;
@@ -258,31 +263,49 @@ class Block {
       copyAsyncCommit();
       free += Shape::kStageBytes;
     }
-    Registers registers[2];
-    const char* stage = shared_;
-    if (tiles > 0) {
+    // Waits for a tile, and for all warps to be done with the one before.
+    const auto await = [] {
       copyAsyncWait<kStages - 2>();
       __syncthreads();
-      load(registers[0], stage, 0);
-    }
+    };
+    const auto copyLater = [&](int64_t index) {
+      if (index + kStages - 1 < tiles) copy(free);
+      copyAsyncCommit();
+      free = next(free);
+    };
+    const char* stage = shared_;
+    if constexpr (Shape::kReadsAhead) {
+      Registers registers[2];
+      if (tiles > 0) {
+        await();
+        load(registers[0], stage, 0);
+      }
 #pragma unroll 1
-    for (int64_t index = 0; index < tiles; ++index) {
+      for (int64_t index = 0; index < tiles; ++index) {
 #pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        if (step < kSteps - 1) {
-          load(registers[(step + 1) % 2], stage, step + 1);
-        } else if (index < tiles - 1) {
-          copyAsyncWait<kStages - 2>();
-          __syncthreads();
-          stage = next(stage);
-          load(registers[0], stage, 0);
+        for (int step = 0; step < kSteps; ++step) {
+          if (step < kSteps - 1) {
+            load(registers[(step + 1) % 2], stage, step + 1);
+          } else if (index < tiles - 1) {
+            await();
+            stage = next(stage);
+            load(registers[0], stage, 0);
+          }
+          if (step == 0) copyLater(index);
+          multiplyStep(registers[step % 2]);
         }
-        if (step == 0) {
-          if (index + kStages - 1 < tiles) copy(free);
-          copyAsyncCommit();
-          free = next(free);
+      }
+    } else {
+#pragma unroll 1
+      for (int64_t index = 0; index < tiles; ++index, stage = next(stage)) {
+        await();
+        copyLater(index);
+#pragma unroll 1
+        for (int step = 0; step < kSteps; ++step) {
+          Registers registers;
+          load(registers, stage, step);
+          multiplyStep(registers);
         }
-        multiplyStep(registers[step % 2]);
       }
     }
     copyAsyncWait<0>();
@@ -414,7 +437,7 @@ class Block {
 #endif  // __CUDA_ARCH__ >= 800
 
 template <typename T, bool kTransposed, bool kSplit, typename Shape>
-__global__ void __launch_bounds__(Shape::kThreads, 256 / Shape::kThreads)
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     matmulKernel(const Matmul matmul, const Vectors vectors) {
 #if __CUDA_ARCH__ >= 800
   extern __shared__ __align__(128) char shared[];
@@ -454,14 +477,15 @@ cudaError_t launchTransposed(const Matmul& matmul, const Vectors& vectors, int n
     const int64_t tiles = (matmul.m + rows - 1) / rows * ((matmul.n + columns - 1) / columns);
     return tiles * matmul.batch >= numMultiprocessors * 3 / 4;
   };
-  if (matmul.m > 64 && isBusy(128, 64)) {
-    using Tall = Tile<128, 64, kSplit ? 4 : 2, 2, 3>;
+  if (matmul.m > 64 && isBusy(128, 128)) {
+    using Tall =
+        std::conditional_t<kSplit, Tile<128, 64, 4, 2, 3, false, 2>, Tile<128, 128, 2, 4, 3, false, 2>>;
     return launchShape<T, kTransposed, kSplit, Tall>(matmul, vectors, stream);
   }
   if (matmul.m > 32 && isBusy(64, 64)) {
-    return launchShape<T, kTransposed, kSplit, Tile<64, 64, 2, 2, 6>>(matmul, vectors, stream);
+    return launchShape<T, kTransposed, kSplit, Tile<64, 64, 2, 2, 6, true, 2>>(matmul, vectors, stream);
   }
-  return launchShape<T, kTransposed, kSplit, Tile<32, 64, 2, 2, 8>>(matmul, vectors, stream);
+  return launchShape<T, kTransposed, kSplit, Tile<32, 64, 2, 2, 8, true, 2>>(matmul, vectors, stream);
 }
 
 // Sizes are or-ed together: they are powers of two in the lower bits.
