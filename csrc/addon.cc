@@ -40,6 +40,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   add("measureCopy", measureCopy);
 
   add("cast", cast);
+  add("matmul", matmul);
   add("segmentSoftmax", segmentSoftmax);
   add("gcnWeights", gcnWeights);
   add("gcnAggregate", gcnAggregate);

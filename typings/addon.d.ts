@@ -152,6 +152,44 @@ export interface Addon {
   ): StructureHandle
   releaseStructure(structure: StructureHandle): void
 
+  /**
+   * c = a·b per batch entry: a (batch, m, k), b (batch, k, n) or, transposed, (batch, n, k), c (batch, m, n), all in
+   * dtype. A row's elements are contiguous; the other strides count elements, and may be 0 for a and b. tf32: float32
+   * in one TF32 product instead of three. large: for throughput; the last bits may differ.
+   *
+   * With a blockTable (batch, pagesPerSequence) int32, a is (numPages·pageSize, k) and row i of entry e is row
+   * firstRow + i of that entry's pages, one after another; ids are clamped to those that exist. With rowLimits (batch)
+   * int32, and past the last page, rows i with rowLimitOffset + i ≥ rowLimits[e] are zeros. nonFinite (1) int32 is set
+   * to 1 when a value written is not finite.
+   */
+  matmul(
+    a: BufferHandle,
+    b: BufferHandle,
+    c: BufferHandle,
+    dtype: DTypeCode,
+    batch: number,
+    m: number,
+    n: number,
+    k: number,
+    aRow: number,
+    aBatch: number,
+    bRow: number,
+    bBatch: number,
+    bTransposed: boolean,
+    cRow: number,
+    cBatch: number,
+    tf32: boolean,
+    large: boolean,
+    blockTable: BufferHandle | null,
+    pagesPerSequence: number,
+    pageSize: number,
+    numPages: number,
+    firstRow: number,
+    rowLimits: BufferHandle | null,
+    rowLimitOffset: number,
+    nonFinite: BufferHandle | null,
+  ): void
+
   /** Softmax over each row's edges, per head. scores, out (numEdges, heads) in dtype. */
   segmentSoftmax(
     structure: StructureHandle,

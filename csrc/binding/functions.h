@@ -39,6 +39,7 @@ Napi::Value measureCopy(const Napi::CallbackInfo& info);
 
 // One file per op.
 void cast(const Napi::CallbackInfo& info);
+void matmul(const Napi::CallbackInfo& info);
 void segmentSoftmax(const Napi::CallbackInfo& info);
 void gcnWeights(const Napi::CallbackInfo& info);
 void gcnAggregate(const Napi::CallbackInfo& info);

@@ -44,6 +44,25 @@ __device__ inline void barrierWait(uint64_t* barrier, unsigned parity) {
       : "memory");
 }
 
+// A barrier of some of the block's threads, whole warps; ids 1 to 15 (0 is __syncthreads). Who only arrives
+// does not wait.
+__device__ inline void namedBarrierSync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+__device__ inline void namedBarrierArrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+// Whether the predicate holds in any of the threads.
+__device__ inline bool namedBarrierOr(int id, int threads, bool predicate) {
+  int any;
+  asm volatile(
+      "{\n.reg .pred p, q;\nsetp.ne.b32 p, %3, 0;\nbar.red.or.pred q, %1, %2, p;\nselp.b32 %0, 1, 0, q;\n}\n"
+      : "=r"(any)
+      : "r"(id), "r"(threads), "r"(static_cast<int>(predicate))
+      : "memory");
+  return any != 0;
+}
+
 // ---- bulk tensor copies, global to shared memory ----
 
 __device__ inline void copyTile(void* shared, const CUtensorMap* map, uint64_t* barrier, int x, int y) {
@@ -69,6 +88,21 @@ __device__ inline void copyTile(void* shared, const CUtensorMap* map, uint64_t* 
       "l"(map), "r"(sharedAddress(barrier)), "r"(x), "r"(y), "r"(z), "r"(w)
       : "memory");
 }
+// From shared to global memory; what a tile covers beyond the tensor is not written. The thread that copies
+// also commits and waits.
+__device__ inline void storeTile(const CUtensorMap* map, const void* shared, int x, int y, int z) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+               "r"(sharedAddress(shared)), "r"(x), "r"(y), "r"(z)
+               : "memory");
+}
+__device__ inline void storeCommit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+// Waits until shared memory was read; the writes may still be under way.
+__device__ inline void storeWaitRead() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
 __device__ inline void prefetchMap(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
@@ -78,6 +112,24 @@ __device__ inline void proxyFence() {
 }
 
 #if WARPGRAPH_HOPPER
+
+// ---- matrix stores ----
+
+// Stores four 8×8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8, and
+// holds of row i / 4 of each matrix the columns 2·(i % 4) and the next. Transposed: of column i / 4, the
+// rows.
+__device__ inline void storeMatrices(void* shared, const uint32_t (&r)[4]) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(sharedAddress(shared)),
+      "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+      : "memory");
+}
+__device__ inline void storeMatricesTransposed(void* shared, const uint32_t (&r)[4]) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(sharedAddress(shared)),
+      "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+      : "memory");
+}
 
 // ---- registers of a warpgroup ----
 
@@ -484,6 +536,28 @@ __device__ inline void wgmma(float (&d)[128], const uint32_t (&a)[4], uint64_t b
           "+f"(d[127])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "n"(kTransposeB));
   }
+}
+
+// d (64, 128) += a (64, 8) · b (8, 128), or = when accumulate is 0; TF32 in (the upper 19 bits of a float32),
+// float32 out, laid out as above. a is laid out as mma.m16n8k8's; b is (128, 8) with K contiguous.
+__device__ inline void wgmmaTf32(float (&d)[64], const uint32_t (&a)[4], uint64_t b, int accumulate) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, "
+      "%11, %12, %13, %14, %15, %16, %17, %18, %19, "
+      "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, "
+      "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "
+      "%60, %61, %62, %63}, {%64, %65, %66, %67}, %68, p, 1, 1;\n}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]),
+        "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+        "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]),
+        "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),
+        "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]),
+        "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),
+        "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
 }
 
 #endif  // WARPGRAPH_HOPPER

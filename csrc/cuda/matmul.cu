@@ -1,0 +1,31 @@
+// Chooses the kernel of a matrix product. The choice may not depend on m or batch: kernels differ in the last
+// bits, and a row of the result may not depend on what it is computed along with.
+#include "cuda/matmul.h"
+
+#include "cuda/matmul_launch.h"
+
+namespace warpgraph {
+
+cudaError_t launchMatmul(DType dtype, const Matmul& matmul, int computeCapability, int numMultiprocessors,
+                         cudaStream_t stream) {
+  if (matmul.batch == 0 || matmul.m == 0 || matmul.n == 0) return cudaSuccess;
+  if (computeCapability < 80) return launchMatmulPlain(dtype, matmul, stream);
+  if (matmulHopperTakes(dtype, matmul, computeCapability)) {
+    return launchMatmulHopper(dtype, matmul, numMultiprocessors, stream);
+  }
+  switch (dtype) {
+    case DType::kFloat32:
+      return matmulHopperFloatTakes(matmul, computeCapability)
+                 ? launchMatmulHopperFloat(matmul, numMultiprocessors, stream)
+                 : launchMatmulFloat(matmul, numMultiprocessors, stream);
+    case DType::kFloat16:
+      return launchMatmulHalf(matmul, numMultiprocessors, stream);
+    case DType::kBfloat16:
+      return launchMatmulBfloat16(matmul, numMultiprocessors, stream);
+    case DType::kInt32:
+      break;
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace warpgraph

@@ -1,0 +1,10 @@
+// The matrix product in float16 on tensor cores; see matmul_mma.cuh.
+#include "cuda/matmul_mma.cuh"
+
+namespace warpgraph {
+
+cudaError_t launchMatmulHalf(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream) {
+  return matmul_mma::launch<__half, false>(matmul, numMultiprocessors, stream);
+}
+
+}  // namespace warpgraph
