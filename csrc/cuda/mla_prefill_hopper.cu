@@ -17,11 +17,11 @@
 namespace warpgraph {
 namespace {
 
-// Of the 168 registers that a thread has at the start, 3 · 168 = 2 · 240 + 24.
-constexpr int kProducerRegisters = 24;
-constexpr int kConsumerRegisters = 240;
-
 #if WARPGRAPH_HOPPER
+
+// Of the 168 registers that a thread has at the start, 3 · 168 = 2 · 232 + 40.
+constexpr int kProducerRegisters = 40;
+constexpr int kConsumerRegisters = 232;
 
 // The turns of the consumers: named barriers that two warpgroups share. 0 is the block's own.
 __device__ void awaitTurn(int group) {
@@ -44,6 +44,7 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
   RingPosition kAt, vAt;
 
   const auto release = [&](uint64_t* empty) {
+    __syncwarp();
     if (lane == 0) barrierArrive(empty);
   };
   const auto startLogits = [&](float (&s)[kLogits]) {
@@ -68,54 +69,94 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
     wgmmaCommit();
   };
 
-  if (group == 1) passTurn(group);
-  for (unsigned qParity = 0;; qParity ^= 1) {
+  unsigned qParity = 0;
+  const auto takeTile = [&] {
     barrierWait(&shared.qFull[group], qParity);
-    const unsigned index = shared.tile[group];
-    if (index >= a.tiles) break;
-    const PrefillTile tile = prefillTile(a, index);
-    Softmax softmax;
-    float o[kDv / 2];
-    for (float& value : o) value = 0.0f;
+    qParity ^= 1;
+    return shared.tile[group];
+  };
+  int allVisible;  // how many keys all queries of the warp see
+  int visible[2];  // and the thread's two
+  const auto setVisible = [&](const PrefillTile& tile) {
+    allVisible = tile.visible(firstRow);
+    visible[0] = tile.visible(firstRow + lane / 4);
+    visible[1] = tile.visible(firstRow + lane / 4 + 8);
+  };
+  const auto mask = [&](float (&s)[kLogits], int keyTile) {
+    const int key = keyTile * kTileKeys;
+    if (key + kTileKeys <= allVisible) return;
+#pragma unroll
+    for (int i = 0; i < kLogits; ++i) {
+      if (key + i / 4 * 8 + lane % 4 * 2 + i % 2 >= visible[i / 2 % 2]) s[i] = -INFINITY;
+    }
+  };
+  uint32_t p[kTileKeys / 16][4];
+  const auto packWeights = [&](const float (&s)[kLogits]) {
+#pragma unroll
+    for (int i = 0; i < kLogits; i += 2) p[i / 8][i / 2 % 4] = pack<T>(s[i], s[i + 1]);
+  };
+  float o[kDv / 2];
+  float decay[2];
+  const auto endLogits = [&] {
+    release(&shared.kEmpty[kAt.stage]);
+    kAt.advance();
+  };
+  const auto endValues = [&] {
+    wgmmaWait<0>();
+    pin(o);
+    release(&shared.vEmpty[vAt.stage]);
+    vAt.advance();
+  };
 
+  if (group == 1) passTurn(group);
+  PrefillTile tile = takeTile();
+  while (tile.keyTiles >= 0) {
+    Softmax softmax;
+    for (float& value : o) value = 0.0f;
     if (tile.keyTiles == 0) {
-      __syncwarp();
       release(&shared.qEmpty[group]);
       if (a.first || a.last) writeRows<T, kDv>(a, tile, softmax, o, firstRow, lane);
+      tile = takeTile();
       continue;
     }
 
-    const int query = tile.firstQuery + firstRow;
-    const int allVisible = tile.visible(a, query);  // to all queries of the warp
-    const int visible[2] = {tile.visible(a, query + lane / 4), tile.visible(a, query + lane / 4 + 8)};
-    const auto mask = [&](float (&s)[kLogits], int keyTile) {
-      const int key = keyTile * kTileKeys;
-      if (key + kTileKeys <= allVisible) return;
-#pragma unroll
-      for (int i = 0; i < kLogits; ++i) {
-        if (key + i / 4 * 8 + lane % 4 * 2 + i % 2 >= visible[i / 2 % 2]) s[i] = -INFINITY;
-      }
-    };
-    uint32_t p[kTileKeys / 16][4];
-    const auto packWeights = [&](const float (&s)[kLogits]) {
-#pragma unroll
-      for (int i = 0; i < kLogits; i += 2) p[i / 8][i / 2 % 4] = pack<T>(s[i], s[i + 1]);
-    };
-    float decay[2];
-
+    int keyTile = tile.keyTiles - 1;
+    setVisible(tile);
     {
       float s[kLogits];
       barrierWait(&shared.kFull[kAt.stage], kAt.parity);
       startLogits(s);
       wgmmaWait<0>();
       pin(s);
-      release(&shared.kEmpty[kAt.stage]);
-      kAt.advance();
-      mask(s, tile.keyTiles - 1);
+      endLogits();
+      mask(s, keyTile);
       softmax.update(s, a.scale, decay);
       packWeights(s);
     }
-    for (int keyTile = tile.keyTiles - 2; keyTile >= 0; --keyTile) {
+    // Each round finds the next logits while the values of the last ones, whose weights are in p, are added;
+    // past a tile's keys the next logits are those of the next tile, so that nothing drains between tiles.
+    while (true) {
+      const Softmax before = softmax;
+      const bool tileEnds = keyTile == 0;
+      PrefillTile next = tile;
+      if (tileEnds) {
+        release(&shared.qEmpty[group]);
+        next = takeTile();
+        if (next.keyTiles <= 0) {
+          rescale(o, decay);
+          barrierWait(&shared.vFull[vAt.stage], vAt.parity);
+          startValues(o, p);
+          endValues();
+          writeRows<T, kDv>(a, tile, softmax, o, firstRow, lane);
+          tile = next;
+          break;
+        }
+        softmax = Softmax{};
+        keyTile = next.keyTiles;
+        setVisible(next);
+      }
+      --keyTile;
+
       float s[kLogits];
       barrierWait(&shared.kFull[kAt.stage], kAt.parity);
       awaitTurn(group);
@@ -126,25 +167,17 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
       passTurn(group);
       wgmmaWait<1>();
       pin(s);
-      release(&shared.kEmpty[kAt.stage]);
-      kAt.advance();
+      endLogits();
       mask(s, keyTile);
       softmax.update(s, a.scale, decay);
-      wgmmaWait<0>();
-      pin(o);
-      release(&shared.vEmpty[vAt.stage]);
-      vAt.advance();
+      endValues();
       packWeights(s);
+      if (tileEnds) {
+        writeRows<T, kDv>(a, tile, before, o, firstRow, lane);
+        for (float& value : o) value = 0.0f;
+        tile = next;
+      }
     }
-    release(&shared.qEmpty[group]);
-    rescale(o, decay);
-    barrierWait(&shared.vFull[vAt.stage], vAt.parity);
-    startValues(o, p);
-    wgmmaWait<0>();
-    pin(o);
-    release(&shared.vEmpty[vAt.stage]);
-    vAt.advance();
-    writeRows<T, kDv>(a, tile, softmax, o, firstRow, lane);
   }
 }
 
@@ -273,11 +306,11 @@ cudaError_t launchMlaPrefillHopper(DType dtype, const MlaExpandedAttention& atte
   const cudaError_t error = encodeMaps(maps, dtype, attention, sizes);
   if (error != cudaSuccess) return error;
 
-  // Keys and values of a section's heads fill half of the L2 cache.
-  constexpr int64_t kSectionBytes = int64_t{24} << 20;
-  const int64_t headBytes = attention.chunkKeys * (sizes.headDim + sizes.valueDim) * 2;
-  const int64_t sectionHeads =
-      std::clamp<int64_t>(kSectionBytes / std::max<int64_t>(headBytes, 1), 1, batchHeads);
+  // Equal sections of about half an L2 cache of keys and values.
+  constexpr int64_t kSectionBytes = int64_t{28} << 20;
+  const int64_t keyBytes = batchHeads * attention.chunkKeys * (sizes.headDim + sizes.valueDim) * 2;
+  const int64_t sections = std::clamp<int64_t>((keyBytes + kSectionBytes / 2) / kSectionBytes, 1, batchHeads);
+  const int64_t sectionHeads = (batchHeads + sections - 1) / sections;
   const bool paged = keys.blockTable != nullptr;
   PrefillArguments a{};
   a.lengths = keys.lengths;

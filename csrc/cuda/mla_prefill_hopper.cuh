@@ -38,16 +38,14 @@ struct PrefillMaps {
   CUtensorMap q, qRope, k, kRope, v;
 };
 
-// A tile of queries of one head, and the keys that they see.
+// A tile of queries of one head, and the keys of the chunk that they see.
 struct PrefillTile {
-  int b, h, firstQuery, keyTiles;
-  int64_t length, offset;  // of the sequence: query t sees keys up to t + offset
+  int b, h, firstQuery;
+  int keyTiles;  // −1: no tile, the block is done
+  int length;    // of the sequence, within the chunk
+  int diagonal;  // row r of the tile sees the keys before diagonal + r, and before length
 
-  // Of the chunk, how many keys query t sees.
-  __device__ int visible(const PrefillArguments& a, int t) const {
-    const int64_t end = a.causal ? min(length, t + offset + 1) : length;
-    return static_cast<int>(min(max(end - a.firstKey, int64_t{0}), int64_t{a.chunkKeys}));
-  }
+  __device__ int visible(int row) const { return min(max(diagonal + row, 0), length); }
 };
 
 // Tiles in the order in which blocks take them. Heads come in sections whose keys and values stay in the L2
@@ -63,11 +61,16 @@ __device__ inline PrefillTile prefillTile(const PrefillArguments& a, unsigned in
   tile.b = static_cast<int>(batchHead / a.heads);
   tile.h = static_cast<int>(batchHead - static_cast<unsigned>(tile.b) * a.heads);
   tile.firstQuery = static_cast<int>(a.rowTiles - 1 - row) * kTileRows;
-  tile.length =
+  const int64_t length =
       a.lengths == nullptr ? a.numKeys : min(max(int64_t{a.lengths[tile.b]}, int64_t{0}), a.numKeys);
-  tile.offset = a.hasQueryOffset ? a.queryOffset : tile.length - a.numQueries;
-  const int lastQuery = min(tile.firstQuery + kTileRows, a.numQueries) - 1;
-  tile.keyTiles = (tile.visible(a, lastQuery) + kTileKeys - 1) / kTileKeys;
+  const int64_t offset = a.hasQueryOffset ? a.queryOffset : length - a.numQueries;
+  const auto inChunk = [&](int64_t key, int64_t least) {
+    return static_cast<int>(min(max(key - a.firstKey, least), int64_t{a.chunkKeys}));
+  };
+  tile.length = inChunk(length, 0);
+  tile.diagonal = a.causal ? inChunk(tile.firstQuery + offset + 1, -kTileRows) : a.chunkKeys;
+  const int rows = min(kTileRows, a.numQueries - tile.firstQuery);
+  tile.keyTiles = (tile.visible(rows - 1) + kTileKeys - 1) / kTileKeys;
   return tile;
 }
 
@@ -83,7 +86,7 @@ struct PrefillShared {
   uint64_t qFull[kConsumers], qEmpty[kConsumers];
   uint64_t kFull[kStages], kEmpty[kStages];
   uint64_t vFull[kStages], vEmpty[kStages];
-  unsigned tile[kConsumers];  // ready and reused with q
+  PrefillTile tile[kConsumers];  // comes and goes with q
 };
 
 // Where a ring of kStages buffers is.
@@ -142,7 +145,7 @@ __device__ void produce(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillMap
         barrierWait(&shared.qEmpty[group], qParity ^ 1);
         if (lane != 0) continue;
         uint64_t* full = &shared.qFull[group];
-        shared.tile[group] = index;
+        shared.tile[group] = tile;
         if (tile.keyTiles == 0) {
           barrierArrive(full);
           continue;
@@ -182,8 +185,8 @@ __device__ void produce(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillMap
         }
       }
       if constexpr (kDr > 0) {
-        copyRope(shared.k[kAt.stage][kParts], maps, a, full, tile.b, a.firstKey + key,
-                 static_cast<int>(min(tile.length - a.firstKey, int64_t{a.chunkKeys})) - key, lane);
+        copyRope(shared.k[kAt.stage][kParts], maps, a, full, tile.b, a.firstKey + key, tile.length - key,
+                 lane);
       }
       kAt.advance();
       if (keyTile == tile.keyTiles - 1) {
@@ -202,7 +205,7 @@ __device__ void produce(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillMap
   for (int group = 0; group < kConsumers; ++group) {
     barrierWait(&shared.qEmpty[group], qParity ^ 1);
     if (lane == 0) {
-      shared.tile[group] = a.tiles;
+      shared.tile[group].keyTiles = -1;
       barrierArrive(&shared.qFull[group]);
     }
   }
