@@ -75,19 +75,18 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
     qParity ^= 1;
     return shared.tile[group];
   };
-  int allVisible;  // how many keys all queries of the warp see
+  int allVisible;  // how many keys all queries of the warpgroup see
   int visible[2];  // and the thread's two
   const auto setVisible = [&](const PrefillTile& tile) {
-    allVisible = tile.visible(firstRow);
+    allVisible = tile.visible(group * kGroupRows);
     visible[0] = tile.visible(firstRow + lane / 4);
     visible[1] = tile.visible(firstRow + lane / 4 + 8);
   };
   const auto mask = [&](float (&s)[kLogits], int keyTile) {
-    const int key = keyTile * kTileKeys;
-    if (key + kTileKeys <= allVisible) return;
+    const int key = keyTile * kTileKeys + lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < kLogits; ++i) {
-      if (key + i / 4 * 8 + lane % 4 * 2 + i % 2 >= visible[i / 2 % 2]) s[i] = -INFINITY;
+      if (key + i / 4 * 8 + i % 2 >= visible[i / 2 % 2]) s[i] = -INFINITY;
     }
   };
   uint32_t p[kTileKeys / 16][4];
@@ -108,10 +107,31 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
     vAt.advance();
   };
 
+  Softmax softmax;
+  // Finds the next logits while the values of the last ones, whose weights are in p, are added to o. There is
+  // no branch between the products' start and end: the compiler would have it wait for them at once.
+  const auto step = [&](int keyTile, auto masked) {
+    float s[kLogits];
+    barrierWait(&shared.kFull[kAt.stage], kAt.parity);
+    awaitTurn(group);
+    startLogits(s);
+    rescale(o, decay);
+    barrierWait(&shared.vFull[vAt.stage], vAt.parity);
+    startValues(o, p);
+    passTurn(group);
+    wgmmaWait<1>();
+    pin(s);
+    endLogits();
+    if constexpr (decltype(masked)::value) mask(s, keyTile);
+    softmax.update(s, a.scale, decay);
+    endValues();
+    packWeights(s);
+  };
+
   if (group == 1) passTurn(group);
   PrefillTile tile = takeTile();
   while (tile.keyTiles >= 0) {
-    Softmax softmax;
+    softmax = Softmax{};
     for (float& value : o) value = 0.0f;
     if (tile.keyTiles == 0) {
       release(&shared.qEmpty[group]);
@@ -133,9 +153,10 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
       softmax.update(s, a.scale, decay);
       packWeights(s);
     }
-    // Each round finds the next logits while the values of the last ones, whose weights are in p, are added;
-    // past a tile's keys the next logits are those of the next tile, so that nothing drains between tiles.
+    // Past a tile's keys come the logits of the next tile, so that nothing drains between tiles.
     while (true) {
+      for (; keyTile > 0 && keyTile * kTileKeys <= allVisible; --keyTile)
+        step(keyTile - 1, std::false_type{});
       const Softmax before = softmax;
       const bool tileEnds = keyTile == 0;
       PrefillTile next = tile;
@@ -155,23 +176,7 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
         keyTile = next.keyTiles;
         setVisible(next);
       }
-      --keyTile;
-
-      float s[kLogits];
-      barrierWait(&shared.kFull[kAt.stage], kAt.parity);
-      awaitTurn(group);
-      startLogits(s);
-      rescale(o, decay);
-      barrierWait(&shared.vFull[vAt.stage], vAt.parity);
-      startValues(o, p);
-      passTurn(group);
-      wgmmaWait<1>();
-      pin(s);
-      endLogits();
-      mask(s, keyTile);
-      softmax.update(s, a.scale, decay);
-      endValues();
-      packWeights(s);
+      step(--keyTile, std::true_type{});
       if (tileEnds) {
         writeRows<T, kDv>(a, tile, before, o, firstRow, lane);
         for (float& value : o) value = 0.0f;

@@ -104,14 +104,15 @@ struct RingPosition {
 
 // ---- the producer: one warp ----
 
-// The rows of rotary keys firstKey + [0, kTileKeys) of sequence b, of which the chunk holds `count`.
+// The rotary parts of the keys firstKey + [0, kTileKeys) of sequence b; of a paged sequence only the pages
+// that hold the first `count` of them.
 template <typename T>
 __device__ void copyRope(T* shared, const PrefillMaps& maps, const PrefillArguments& a, uint64_t* full, int b,
-                         int64_t firstKey, int count, int lane) {
+                         int firstKey, int count, int lane) {
   if (a.blockTable == nullptr) {
     if (lane == 0) {
       barrierExpect(full, kTileKeys * kRowBytes);
-      copyTile(shared, &maps.kRope, full, 0, static_cast<int>(firstKey), b);
+      copyTile(shared, &maps.kRope, full, 0, firstKey, b);
     }
     return;
   }
@@ -121,9 +122,9 @@ __device__ void copyRope(T* shared, const PrefillMaps& maps, const PrefillArgume
   if (lane == 0) barrierExpect(full, pages * rows * kRowBytes);
   __syncwarp();
   if (lane >= pages) return;
-  const int64_t key = firstKey + lane * rows;
+  const int key = firstKey + lane * rows;
   const int page = a.blockTable[int64_t{b} * a.pagesPerSequence + key / a.pageSize];
-  copyTile(shared + lane * rows * kColumns, &maps.kRope, full, 0, static_cast<int>(key % a.pageSize),
+  copyTile(shared + lane * rows * kColumns, &maps.kRope, full, 0, key % a.pageSize,
            min(max(page, 0), a.numPages - 1));
 }
 
@@ -185,8 +186,8 @@ __device__ void produce(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillMap
         }
       }
       if constexpr (kDr > 0) {
-        copyRope(shared.k[kAt.stage][kParts], maps, a, full, tile.b, a.firstKey + key, tile.length - key,
-                 lane);
+        copyRope(shared.k[kAt.stage][kParts], maps, a, full, tile.b, static_cast<int>(a.firstKey) + key,
+                 tile.length - key, lane);
       }
       kAt.advance();
       if (keyTile == tile.keyTiles - 1) {
@@ -262,22 +263,26 @@ struct Softmax {
   // Logits, unscaled, become weights; decay is what earlier weights are to be multiplied with.
   template <int kN>
   __device__ void update(float (&s)[kN], float scale, float (&decay)[2]) {
+    float base[2], total[2] = {0.0f, 0.0f};
+#pragma unroll
     for (int row = 0; row < 2; ++row) {
       float top = max[row];
+#pragma unroll
       for (int i = 2 * row; i < kN; i += 4) top = fmaxf(top, fmaxf(s[i], s[i + 1]));
       top = quadMax(top);
       // While nothing but −∞ was seen any finite maximum leaves the weights at 0; −∞ − −∞ would be NaN.
-      const float base = top == -INFINITY ? 0.0f : top * scale;
-      decay[row] = exp2Approximate(max[row] * scale - base);
+      base[row] = top == -INFINITY ? 0.0f : top * scale;
+      decay[row] = exp2Approximate(max[row] * scale - base[row]);
       max[row] = top;
-      float total = 0.0f;
-      for (int i = 2 * row; i < kN; i += 4) {
-        s[i] = exp2Approximate(s[i] * scale - base);
-        s[i + 1] = exp2Approximate(s[i + 1] * scale - base);
-        total += s[i] + s[i + 1];
-      }
-      sum[row] = sum[row] * decay[row] + total;
     }
+    // Both rows at once, for the sums' latency.
+#pragma unroll
+    for (int i = 0; i < kN; ++i) {
+      const int row = i / 2 % 2;
+      s[i] = exp2Approximate(s[i] * scale - base[row]);
+      total[row] += s[i];
+    }
+    for (int row = 0; row < 2; ++row) sum[row] = sum[row] * decay[row] + total[row];
   }
 };
 
