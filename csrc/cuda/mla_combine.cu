@@ -3,6 +3,7 @@
 // the bits do not vary. A warp per row where a query has few pieces; where it has many, the block's warps
 // share them, since the few queries there are would leave the card idle.
 #include "cuda/common.cuh"
+#include "cuda/hopper.cuh"
 #include "cuda/mla_combine.h"
 
 namespace warpgraph {
@@ -67,9 +68,7 @@ __device__ float warpMax(float value) {
 template <typename T, bool kMany>
 __global__ void __launch_bounds__(kWarps* kWarpSize)
     mlaCombineKernel(const CombineArguments a, T* __restrict__ out, float* __restrict__ lse) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+  waitForPrerequisites();
   __shared__ float4 sums[kMany ? kWarps : 1][kMany ? kColumns / 4 : 1];
   const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
   const bool aligned = a.rank % 4 == 0;
