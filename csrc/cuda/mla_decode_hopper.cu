@@ -13,7 +13,8 @@ using namespace decode;
 constexpr int64_t kMostRank = kLatentBoxes * kBoxColumns;
 constexpr int64_t kNarrowRows = 32;
 constexpr int64_t kMostGridY = 65535;
-constexpr int64_t kWaves = 4;  // of blocks, when query tiles nearly fill the card
+constexpr int kWideOverhead = 3, kNarrowOverhead = 1;  // tiles, see DecodeArguments
+constexpr int64_t kWaves = 4;                          // of blocks, when query tiles nearly fill the card
 
 struct Plan {
   int tileRows;
@@ -32,14 +33,17 @@ Plan planFor(const MlaSizes& sizes, int64_t numSplits, int numMultiprocessors) {
     return plan;
   }
   const int64_t perTile = numMultiprocessors / plan.queryTiles;
-  plan.shares = perTile >= kWaves
-                    ? perTile
-                    : std::min((kWaves * numMultiprocessors + plan.queryTiles - 1) / plan.queryTiles, sizes.batch);
+  plan.shares =
+      perTile >= kWaves
+          ? perTile
+          : std::min((kWaves * numMultiprocessors + plan.queryTiles - 1) / plan.queryTiles, sizes.batch);
   plan.slots = 2 * plan.shares;
   return plan;
 }
 
-int64_t roundUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+int64_t roundUp(int64_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
 
 // The workspace: partial results, their lse, the shares of every sequence.
 struct Workspace {
@@ -87,14 +91,22 @@ cudaError_t encodeMaps(Maps& maps, DType dtype, const MlaLatentAttention& attent
   return encode(&maps.rope, dtype, keys.rope, sizes.ropeDim, rows, planes, sizes.ropeDim, copyRows);
 }
 
+// With room to align it.
+template <typename Shared>
+constexpr size_t sharedBytesOf() {
+  constexpr size_t kBytes = sizeof(Shared) + 1024;
+  static_assert(kBytes <= 227 * 1024);
+  return kBytes;
+}
+
 template <typename Kernel>
 cudaError_t launch(Kernel kernel, size_t sharedBytes, int threads, dim3 grid, const Maps& maps,
                    const DecodeArguments& arguments, cudaStream_t stream) {
-  sharedBytes += 1024;  // for alignment
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                  static_cast<int>(sharedBytes));
   if (error != cudaSuccess) return error;
-  kernel<<<grid, threads, sharedBytes, stream>>>(maps.query, maps.queryRope, maps.latent, maps.rope, arguments);
+  kernel<<<grid, threads, sharedBytes, stream>>>(maps.query, maps.queryRope, maps.latent, maps.rope,
+                                                 arguments);
   return cudaGetLastError();
 }
 
@@ -102,17 +114,19 @@ template <typename T>
 cudaError_t launchFor(int tileRows, dim3 grid, const Maps& maps, const DecodeArguments& arguments,
                       cudaStream_t stream) {
   if (tileRows == 16) {
-    return launch(mlaNarrowKernel<T, 16>, sizeof(NarrowShared<16>), kNarrowThreads, grid, maps, arguments,
-                  stream);
+    return launch(mlaNarrowKernel<T, 16>, sharedBytesOf<NarrowShared<16>>(), kNarrowThreads, grid, maps,
+                  arguments, stream);
   }
   if (tileRows == 32) {
-    return launch(mlaNarrowKernel<T, 32>, sizeof(NarrowShared<32>), kNarrowThreads, grid, maps, arguments,
-                  stream);
+    return launch(mlaNarrowKernel<T, 32>, sharedBytesOf<NarrowShared<32>>(), kNarrowThreads, grid, maps,
+                  arguments, stream);
   }
-  return launch(mlaWideKernel<T>, sizeof(WideShared), kWideThreads, grid, maps, arguments, stream);
+  return launch(mlaWideKernel<T>, sharedBytesOf<WideShared>(), kWideThreads, grid, maps, arguments, stream);
 }
 
-bool isAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
+bool isAligned(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+}
 
 }  // namespace
 
@@ -127,6 +141,7 @@ bool mlaDecodeHopperTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& key
   if (keys.numKeys <= 0 || keys.numKeys >= kMostCoordinate || sizes.batch >= kMostCoordinate) return false;
   if (keys.numKeys * sizes.rank * 2 >= kMostStride) return false;
   if (sizes.numQueries * sizes.heads >= kMostCoordinate) return false;
+  if (sizes.batch * (keys.numKeys / kTile + kWideOverhead + 1) >= kMostCoordinate) return false;
   if (keys.blockTable != nullptr) {
     if (keys.pageSize < kTile / kMostCopies || (keys.pageSize & (keys.pageSize - 1)) != 0) return false;
     if (keys.numPages <= 0 || keys.numPages >= kMostCoordinate) return false;
@@ -155,9 +170,10 @@ cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attenti
   arguments.scaleLog2 = sizes.scale * 1.4426950408889634f;
   arguments.ropeColumn = sizes.ropeDim == 0 ? kMostRank : 0;
   arguments.queryRopeColumn = arguments.ropeColumn;
-  arguments.copyRows = keys.blockTable == nullptr ? kTile : static_cast<int>(std::min<int64_t>(keys.pageSize, kTile));
-  arguments.numSplits = numSplits;
-  arguments.overhead = plan.tileRows == kWideRows ? 3 : 1;
+  arguments.copyRows =
+      keys.blockTable == nullptr ? kTile : static_cast<int>(std::min<int64_t>(keys.pageSize, kTile));
+  arguments.numSplits = static_cast<int>(numSplits);
+  arguments.overhead = plan.tileRows == kWideRows ? kWideOverhead : kNarrowOverhead;
   arguments.out = attention.out;
   arguments.lse = attention.lse;
   arguments.partialOut = reinterpret_cast<float*>(bytes);

@@ -1,5 +1,5 @@
-// What the decode kernels for Hopper share: which keys a block takes, the tiles of keys in shared memory, and the
-// bits of softmax.
+// What the decode kernels for Hopper share: which keys a block takes, the tiles of keys in shared memory, and
+// the bits of softmax.
 #pragma once
 
 #include <cfloat>
@@ -11,33 +11,33 @@
 namespace warpgraph {
 namespace decode {
 
-constexpr int kTile = 64;           // keys of a tile
-constexpr int kBoxColumns = 64;     // a row of a box: 128 bytes, the span of the swizzle
-constexpr int kLatentBoxes = 8;     // up to 512 columns
+constexpr int kTile = 64;                 // keys of a tile
+constexpr int kBoxColumns = 64;           // a row of a box: 128 bytes, the span of the swizzle
+constexpr int kLatentBoxes = 8;           // up to 512 columns
 constexpr int kBoxes = kLatentBoxes + 1;  // and the rope part, last
 constexpr unsigned kBoxBytes = kTile * kBoxColumns * 2;
-constexpr int kMostCopies = 4;      // of a box of keys: pages have at least 16
-constexpr int64_t kLeastShare = 4;  // tiles: shorter shares would cost more to merge than they save
+constexpr int kMostCopies = 4;  // of a box of keys: pages have at least 16
+constexpr int kLeastShare = 4;  // tiles: shorter shares would cost more to merge than they save
 
 struct DecodeArguments {
   MlaKeys keys;
   MlaSizes sizes;
-  float scaleLog2;     // scale·log2 e
-  int ropeColumn;      // where the rope part begins in its tensor; beyond its end when there is none
+  float scaleLog2;  // scale·log2 e
+  int ropeColumn;   // where the rope part begins in its tensor; beyond its end when there is none
   int queryRopeColumn;
-  int copyRows;        // keys that one copy fetches: a tile or a page
-  int64_t numSplits;   // 0: equal shares
-  int64_t overhead;    // of a sequence, in tiles, when shares are cut
+  int copyRows;   // keys that one copy fetches: a tile or a page
+  int numSplits;  // 0: equal shares
+  int overhead;   // of a sequence, in tiles, when shares are cut
   void* out;
   float* lse;
-  float* partialOut;   // as in MlaPartials
+  float* partialOut;  // as in MlaPartials
   float* partialLse;
   int2* shares;
 };
 
 // The rows of queries (t, h) that a block takes, of every sequence.
 struct QueryRows {
-  int first, count;    // of the sequence's numQueries·heads rows
+  int first, count;  // of the sequence's numQueries·heads rows
   int firstQuery, lastQuery;
 };
 
@@ -49,7 +49,9 @@ __device__ inline QueryRows queryRows(const DecodeArguments& a, int tileRows) {
   return {first, count, first / heads, (first + count - 1) / heads};
 }
 
-__device__ inline int ceilTiles(int64_t keys) { return static_cast<int>((keys + kTile - 1) / kTile); }
+__device__ inline int ceilTiles(int64_t keys) {
+  return static_cast<int>((keys + kTile - 1) / kTile);
+}
 
 // Tiles of a sequence that any query sees.
 __device__ inline int tilesOf(const DecodeArguments& a, int64_t b) {
@@ -59,115 +61,130 @@ __device__ inline int tilesOf(const DecodeArguments& a, int64_t b) {
 // Equal shares of all tiles, laid end to end, each sequence preceded by a.overhead tiles for the work that a
 // sequence costs whatever its length. Where a share begins:
 struct ShareStart {
-  int64_t total;     // tiles
-  int64_t shares;    // may be fewer than blocks
-  int64_t sequence;  // that holds the share's first tile
-  int64_t before;    // tiles before that sequence
-  int64_t warpTotals[12];
+  int total;     // tiles
+  int shares;    // may be fewer than blocks
+  int sequence;  // that holds the share's first tile
+  int before;    // tiles before that sequence
+  int warpTotals[12];
 };
+
+// The first tile of share i, i·total / shares, without 64-bit divisions.
+__device__ inline int shareBegin(int i, int total, int shares) {
+  return i * (total / shares) + i * (total % shares) / shares;
+}
+// The share that holds a tile.
+__device__ inline int shareOf(int tile, int total, int shares) {
+  int i = static_cast<int>(static_cast<float>(tile) / static_cast<float>(total) * static_cast<float>(shares));
+  while (i > 0 && shareBegin(i, total, shares) > tile) --i;
+  while (shareBegin(i + 1, total, shares) <= tile) ++i;
+  return i;
+}
 
 // Computed by the whole block, since lengths are known to the GPU only.
 template <int kThreads>
 __device__ void findShare(const DecodeArguments& a, ShareStart& start) {
   constexpr int kWarps = kThreads / kWarpSize;
   static_assert(kWarps <= 12);
-  const int64_t batch = a.sizes.batch;
+  const int batch = static_cast<int>(a.sizes.batch);
   const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
-  const int64_t perThread = (batch + kThreads - 1) / kThreads;
-  const int64_t first = min(threadIdx.x * perThread, batch), last = min(first + perThread, batch);
-  int64_t mine = 0;
-  for (int64_t b = first; b < last; ++b) mine += tilesOf(a, b) + a.overhead;
-  int64_t upToMine = mine;
+  const int perThread = (batch + kThreads - 1) / kThreads;
+  const int first = min(static_cast<int>(threadIdx.x) * perThread, batch);
+  const int last = min(first + perThread, batch);
+  int mine = 0;
+  for (int b = first; b < last; ++b) mine += tilesOf(a, b) + a.overhead;
+  int upToMine = mine;
   for (int offset = 1; offset < kWarpSize; offset *= 2) {
-    const int64_t other = __shfl_up_sync(kFullWarp, upToMine, offset);
+    const int other = __shfl_up_sync(kFullWarp, upToMine, offset);
     if (lane >= offset) upToMine += other;
   }
   if (lane == kWarpSize - 1) start.warpTotals[warp] = upToMine;
   __syncthreads();
-  int64_t total = 0, before = upToMine - mine;
+  int total = 0, before = upToMine - mine;
   for (int w = 0; w < kWarps; ++w) {
     if (w < warp) before += start.warpTotals[w];
     total += start.warpTotals[w];
   }
-  const int64_t shares = min(int64_t{gridDim.y}, max(total / kLeastShare, int64_t{1}));
-  const int64_t position = blockIdx.y * total / shares;
+  const int shares = min(static_cast<int>(gridDim.y), max(total / kLeastShare, 1));
+  const int position = shareBegin(min(static_cast<int>(blockIdx.y), shares), total, shares);
   if (threadIdx.x == 0) {
     start.total = total;
     start.shares = shares;
-    if (position >= total) start.sequence = batch;
+    if (static_cast<int>(blockIdx.y) >= shares) start.sequence = batch;
   }
   if (before <= position && position < before + mine) {
-    int64_t b = first;
+    int b = first;
     for (; before + tilesOf(a, b) + a.overhead <= position; ++b) before += tilesOf(a, b) + a.overhead;
     start.sequence = b;
     start.before = before;
   }
-  __syncthreads();
 }
 
 // Consecutive tiles of keys of one sequence.
 struct Piece {
-  int64_t sequence;
-  int64_t slot;      // of the partial results; −1: all the sequence's keys, the result is final
+  int sequence;
+  int slot;          // of the partial results; −1: all the sequence's keys, the result is final
   int begin, end;    // tiles; none when end ≤ begin
   int everyoneSees;  // keys that all the block's queries see
-  int64_t length;    // keys of the sequence
+  int length;        // keys of the sequence
 };
 
 // The pieces that a block takes, one after another.
 class Pieces {
  public:
-  __device__ Pieces(const DecodeArguments& a, const ShareStart& start, const QueryRows& rows)
-      : a_(a), rows_(rows) {
+  __device__ void start(const DecodeArguments& a, const ShareStart& start) {
+    split_ = before_ = begin_ = end_ = lastBefore_ = 0;
+    total_ = shares_ = 1;
     if (a.numSplits > 0) {
-      sequence_ = blockIdx.y / a.numSplits;
-      split_ = blockIdx.y % a.numSplits;
+      sequence_ = static_cast<int>(blockIdx.y) / a.numSplits;
+      split_ = static_cast<int>(blockIdx.y) % a.numSplits;
       return;
     }
     sequence_ = start.sequence;
     before_ = start.before;
     total_ = start.total;
     shares_ = start.shares;
-    begin_ = blockIdx.y * total_ / shares_;
-    end_ = blockIdx.y < shares_ ? (blockIdx.y + 1) * total_ / shares_ : 0;
+    begin_ = shareBegin(min(static_cast<int>(blockIdx.y), shares_), total_, shares_);
+    end_ = shareBegin(min(static_cast<int>(blockIdx.y) + 1, shares_), total_, shares_);
   }
 
-  __device__ bool next(Piece& piece) { return a_.numSplits > 0 ? nextSplit(piece) : nextOfShare(piece); }
+  __device__ bool next(const DecodeArguments& a, const QueryRows& rows, Piece& piece) {
+    if (sequence_ >= a.sizes.batch) return false;
+    return a.numSplits > 0 ? nextSplit(a, rows, piece) : nextOfShare(a, rows, piece);
+  }
 
   // The shares in which the last piece's sequence lies: {first, count}.
-  __device__ int2 sharesOfSequence() const {
-    const auto shareOf = [&](int64_t position) { return ((position + 1) * shares_ - 1) / total_; };
-    const int64_t first = shareOf(lastBefore_ + a_.overhead);
-    const int64_t last = lastTiles_ > 0 ? shareOf(lastBefore_ + a_.overhead + lastTiles_ - 1) : first;
-    return {static_cast<int>(first), static_cast<int>(last - first + 1)};
+  __device__ int2 sharesOfSequence(const DecodeArguments& a) const {
+    const int firstTile = lastBefore_ + a.overhead;
+    if (before_ == firstTile) return {0, 1};
+    const int first = shareOf(firstTile, total_, shares_);
+    return {first, shareOf(before_ - 1, total_, shares_) - first + 1};
   }
 
  private:
-  __device__ bool nextSplit(Piece& piece) {
-    if (sequence_ >= a_.sizes.batch) return false;
-    const int64_t tiles = tilesOf(a_, sequence_);
-    fill(piece, split_ * tiles / a_.numSplits, (split_ + 1) * tiles / a_.numSplits);
-    piece.slot = a_.numSplits == 1 ? -1 : split_ * a_.sizes.batch + sequence_;
-    split_ += gridDim.y;
-    sequence_ += split_ / a_.numSplits;
-    split_ %= a_.numSplits;
+  __device__ bool nextSplit(const DecodeArguments& a, const QueryRows& rows, Piece& piece) {
+    const int64_t tiles = tilesOf(a, sequence_);
+    fill(a, rows, piece, static_cast<int>(split_ * tiles / a.numSplits),
+         static_cast<int>((split_ + 1) * tiles / a.numSplits));
+    piece.slot = a.numSplits == 1 ? -1 : split_ * static_cast<int>(a.sizes.batch) + sequence_;
+    const int item = split_ + static_cast<int>(gridDim.y);
+    sequence_ += item / a.numSplits;
+    split_ = item % a.numSplits;
     return true;
   }
 
-  __device__ bool nextOfShare(Piece& piece) {
-    while (sequence_ < a_.sizes.batch && before_ < end_) {
-      const int64_t tiles = tilesOf(a_, sequence_);
-      const int64_t firstTile = before_ + a_.overhead;
-      const int64_t begin = max(begin_ - firstTile, int64_t{0});
-      const int64_t end = min(max(end_ - firstTile, int64_t{0}), tiles);
+  __device__ bool nextOfShare(const DecodeArguments& a, const QueryRows& rows, Piece& piece) {
+    while (sequence_ < a.sizes.batch && before_ < end_) {
+      const int tiles = tilesOf(a, sequence_);
+      const int firstTile = before_ + a.overhead;
+      const int begin = max(begin_ - firstTile, 0);
+      const int end = min(max(end_ - firstTile, 0), tiles);
       // Who has a sequence's beginning writes the result of one without keys.
       const bool mine = end > begin || (tiles == 0 && before_ >= begin_);
       if (mine) {
-        fill(piece, begin, end);
-        piece.slot = end - begin == tiles ? -1 : int64_t{2} * blockIdx.y + (begin == 0 ? 1 : 0);
+        fill(a, rows, piece, begin, end);
+        piece.slot = end - begin == tiles ? -1 : 2 * static_cast<int>(blockIdx.y) + (begin == 0 ? 1 : 0);
       }
       lastBefore_ = before_;
-      lastTiles_ = tiles;
       before_ = firstTile + tiles;
       ++sequence_;
       if (mine) return true;
@@ -175,20 +192,39 @@ class Pieces {
     return false;
   }
 
-  __device__ void fill(Piece& piece, int64_t begin, int64_t end) const {
-    const int64_t length = mlaLength(a_.keys, sequence_);
+  __device__ void fill(const DecodeArguments& a, const QueryRows& rows, Piece& piece, int begin,
+                       int end) const {
+    const int64_t length = mlaLength(a.keys, sequence_);
     piece.sequence = sequence_;
-    piece.length = length;
-    piece.begin = static_cast<int>(begin);
-    piece.end = min(static_cast<int>(end), ceilTiles(mlaSeen(a_.sizes, length, rows_.lastQuery)));
-    piece.everyoneSees = static_cast<int>(mlaSeen(a_.sizes, length, rows_.firstQuery));
+    piece.length = static_cast<int>(length);
+    piece.begin = begin;
+    piece.end = min(end, ceilTiles(mlaSeen(a.sizes, length, rows.lastQuery)));
+    piece.everyoneSees = static_cast<int>(mlaSeen(a.sizes, length, rows.firstQuery));
   }
 
-  const DecodeArguments& a_;
-  const QueryRows rows_;
-  int64_t sequence_, split_ = 0;
-  int64_t before_ = 0, begin_ = 0, end_ = 0, total_ = 1, shares_ = 1, lastBefore_ = 0, lastTiles_ = 0;
+  int sequence_, split_, before_, begin_, end_, total_, shares_, lastBefore_;
 };
+
+// A warpgroup's walk over its block's pieces, in shared memory for the sake of registers.
+struct PieceWalk {
+  Pieces pieces;
+  Piece piece[2];  // by turns
+  int more[2];
+};
+
+// The next piece, or null; leads: who writes down in which shares a sequence lies.
+__device__ inline const Piece* nextPiece(PieceWalk& walk, int turn, const DecodeArguments& a,
+                                         const QueryRows& rows, int thread, int barrier, bool leads) {
+  Piece& piece = walk.piece[turn];
+  if (thread == 0) {
+    walk.more[turn] = walk.pieces.next(a, rows, piece);
+    if (walk.more[turn] && leads && a.numSplits == 0 && (piece.slot < 0 || piece.slot % 2 == 1)) {
+      a.shares[piece.sequence] = walk.pieces.sharesOfSequence(a);
+    }
+  }
+  namedBarrierSync(barrier, 128);
+  return walk.more[turn] ? &piece : nullptr;
+}
 
 // Where the keys of a tile lie: coordinates of the copies that fetch one box of it.
 struct TileSource {
@@ -196,17 +232,17 @@ struct TileSource {
   int copies;
 };
 
-// Pages past the length are not looked up. What those rows hold then, and what rows past the length hold in pages that
-// are fetched, is left to discardNonFinite().
+// Pages past the length are not looked up. What those rows hold then, and what rows past the length hold in
+// pages that are fetched, is left to discardNonFinite().
 __device__ inline TileSource tileSource(const DecodeArguments& a, const Piece& piece, int tile) {
   TileSource source{};
   if (a.keys.blockTable == nullptr) {
     source.row[0] = tile * kTile;
-    source.plane[0] = static_cast<int>(piece.sequence);
+    source.plane[0] = piece.sequence;
     source.copies = 1;
     return source;
   }
-  const int32_t* table = a.keys.blockTable + piece.sequence * a.keys.pagesPerSequence;
+  const int32_t* table = a.keys.blockTable + int64_t{piece.sequence} * a.keys.pagesPerSequence;
   const int pageSize = static_cast<int>(a.keys.pageSize);
   const int pageBits = __ffs(pageSize) - 1;
 #pragma unroll
@@ -220,8 +256,8 @@ __device__ inline TileSource tileSource(const DecodeArguments& a, const Piece& p
   return source;
 }
 
-__device__ inline void loadBox(char* box, const CUtensorMap* map, uint64_t* full, const DecodeArguments& a,
-                               const TileSource& source, int column) {
+__device__ inline void fetchBox(char* box, const CUtensorMap* map, uint64_t* full, const DecodeArguments& a,
+                                const TileSource& source, int column) {
   const unsigned copyBytes = static_cast<unsigned>(a.copyRows) * kBoxColumns * 2;
   barrierExpect(full, source.copies * copyBytes);
 #pragma unroll
@@ -232,15 +268,17 @@ __device__ inline void loadBox(char* box, const CUtensorMap* map, uint64_t* full
   }
 }
 
-// Writes zeros over what is not finite in rows from firstRow on of a box of latents, 128 threads; whether there was
-// anything.
+// Writes zeros over what is not finite in rows from firstRow on of a box of latents, 128 threads; whether
+// there was anything.
 template <typename T>
 __device__ bool discardNonFinite(char* box, int firstRow, int thread) {
   constexpr uint32_t kExponent = std::is_same_v<T, __half> ? 0x7c00u : 0x7f80u;
   constexpr int kVectors = kBoxBytes / sizeof(uint4);
   bool found = false;
   auto* vectors = reinterpret_cast<uint4*>(box);
-  for (int i = firstRow * (kBoxColumns * 2 / static_cast<int>(sizeof(uint4))) + thread; i < kVectors; i += 128) {
+#pragma unroll 1
+  for (int i = firstRow * (kBoxColumns * 2 / static_cast<int>(sizeof(uint4))) + thread; i < kVectors;
+       i += 128) {
     uint4 v = vectors[i];
     uint32_t words[4] = {v.x, v.y, v.z, v.w};
     bool dirty = false;
@@ -278,8 +316,8 @@ __device__ inline uint32_t packPair(float a, float b) {
   }
 }
 
-// A logit (base 2) as a query sees it: −∞ where it sees no key. A key with elements that are not finite, which were
-// taken out of its values, shows itself in the logit.
+// A logit (base 2) as a query sees it: −∞ where it sees no key. A key with elements that are not finite,
+// which were taken out of its values, shows itself in the logit.
 __device__ inline float seenLogit(float logit, bool seen, bool discarded) {
   if (!seen) return -INFINITY;
   return discarded && !isfinite(logit) ? NAN : logit;
@@ -302,14 +340,24 @@ __device__ inline void storeLse(const DecodeArguments& a, const Piece& piece, in
   }
 }
 
+// Where a piece's results go: a row (t, h) of the sequence.
+template <typename Out>
+__device__ Out* resultRow(const DecodeArguments& a, const Piece& piece, int row) {
+  const int64_t rows = a.sizes.numQueries * a.sizes.heads;
+  if constexpr (std::is_same_v<Out, float>) {
+    return a.partialOut + (piece.slot * rows + row) * a.sizes.rank;
+  } else {
+    return static_cast<Out*>(a.out) + (piece.sequence * rows + row) * a.sizes.rank;
+  }
+}
+
 // A piece without keys, by kThreads threads.
 template <typename T, int kThreads>
 __device__ void writeEmpty(const DecodeArguments& a, const Piece& piece, const QueryRows& rows, int thread) {
   for (int row = thread; row < rows.count; row += kThreads) storeLse(a, piece, rows.first + row, -INFINITY);
   if (piece.slot >= 0) return;
   const int64_t rank = a.sizes.rank;
-  T* out = static_cast<T*>(a.out) +
-           (piece.sequence * a.sizes.numQueries * a.sizes.heads + rows.first) * rank;
+  T* out = resultRow<T>(a, piece, rows.first);
   for (int64_t i = thread; i < rows.count * rank; i += kThreads) out[i] = fromFloat<T>(0.0f);
 }
 

@@ -7,14 +7,14 @@
 
 namespace warpgraph {
 
-// Whether this path computes it: compute capability 9.0, half dtype, rank a multiple of 64 up to 512, ropeDim 0 or
-// 64, latents and rope part aligned to 16 bytes.
+// Whether this path computes it: compute capability 9.0, half dtype, rank a multiple of 64 up to 512, ropeDim
+// 0 or 64, latents and rope part aligned to 16 bytes.
 bool mlaDecodeHopperTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int computeCapability);
 
 int64_t mlaDecodeHopperWorkspaceBytes(const MlaSizes& sizes, int64_t numSplits, int numMultiprocessors);
 
-// qLatent and qRope are aligned to 16 bytes and their strides are multiples of 8 elements; out and the workspace are
-// aligned to 16 bytes. numSplits 0: every multiprocessor gets an equal share of the keys.
+// qLatent and qRope are aligned to 16 bytes and their strides are multiples of 8 elements; out and the
+// workspace are aligned to 16 bytes. numSplits 0: every multiprocessor gets an equal share of the keys.
 cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
                                   int64_t numSplits, void* workspace, int numMultiprocessors,
                                   cudaStream_t stream);

@@ -1,11 +1,12 @@
 // Many queries: tiles of 64 rows (t, h) against tiles of 64 keys.
 //
-// The result of a tile, 64 × 512 float32, takes half a multiprocessor's registers: warpgroup 0 holds its left 256
-// columns, warpgroup 1 the right ones. Key tiles go in pairs; each warpgroup computes the logits and the softmax of one
-// of them and multiplies the weights of both with its half of the values, so that the softmax of one overlaps
-// the matrix products of the other ("seesaw", FlashMLA's write-up of April 2025). A tile of latents is fetched once and is both K
-// (K-major) and V (the same bytes through a transposed descriptor). The two weights' tiles go through shared
-// memory, the second one's in the place of its tile's rope part, which nobody needs after the logits.
+// The result of a tile, 64 × 512 float32, takes half a multiprocessor's registers: warpgroup 0 holds its left
+// 256 columns, warpgroup 1 the right ones. Key tiles go in pairs; each warpgroup computes the logits and the
+// softmax of one of them and multiplies the weights of both with its half of the values, so that the softmax
+// of one overlaps the matrix products of the other ("seesaw", FlashMLA's write-up of April 2025). A tile of
+// latents is fetched once and is both K (K-major) and V (the same bytes through a transposed descriptor). The
+// two weights' tiles go through shared memory, the second one's in the place of its tile's rope part, which
+// nobody needs after the logits.
 //
 // The warps of a third warpgroup fetch: each waits for one half of one of the two key tiles to be free and
 // fetches it in boxes of 64 × 64, each with its own barrier, so that the logits can start with the first.
@@ -24,36 +25,40 @@ struct WideShared {
   char keys[2][kBoxes][kBoxBytes];
   char weights[kBoxBytes];  // of the first tile, (64, 64)
   uint64_t full[2][kBoxes];
-  uint64_t free[2][2];      // [tile][boxes that its own warpgroup frees, that the other frees]
+  uint64_t free[2][2];  // [tile][boxes that its own warpgroup frees, that the other frees]
   uint64_t queryFull, queryFree;
   float max[2][kWideRows], scale[2][kWideRows], sum[2][kWideRows];
+  PieceWalk walk[2];
   ShareStart start;
 };
 
-enum WideBarrier { kFirstSoftmax = 1, kSecondSoftmax, kFirstWeights, kSums, kDiscard };
+enum WideBarrier { kFirstSoftmax = 1, kSecondSoftmax, kSums, kWarpgroup };
 
-// The box that a lane of a fetching warp fetches, of tile warp / 2: the tile's own warpgroup frees its half of the
-// columns (warp % 2 = 0), the other one the rest; with them goes the rope part, of the second tile late, since its place
-// holds the weights.
+// The box that a lane of a fetching warp fetches, of tile warp / 2: the tile's own warpgroup frees its half
+// of the columns (warp % 2 = 0), the other one the rest; with them goes the rope part, of the second tile
+// late, since its place holds the weights.
 __device__ inline int wideBox(int warp, int lane) {
   const bool left = warp == 0 || warp == 3;
   return left ? (lane < 4 ? lane : kLatentBoxes) : 4 + lane;
 }
-__device__ inline int wideBoxes(int warp) { return warp == 0 || warp == 3 ? 5 : 4; }
+__device__ inline int wideBoxes(int warp) {
+  return warp == 0 || warp == 3 ? 5 : 4;
+}
 
 __device__ inline void wideFetch(const CUtensorMap* queryMap, const CUtensorMap* queryRopeMap,
                                  const CUtensorMap* latentMap, const CUtensorMap* ropeMap,
-                                 const DecodeArguments& a, const QueryRows& rows, WideShared& shared, int warp,
-                                 int lane) {
+                                 const DecodeArguments& a, const QueryRows& rows, WideShared& shared,
+                                 int warp, int lane) {
   if (lane >= wideBoxes(warp)) return;
   const int tileOfPair = warp / 2, box = wideBox(warp, lane);
   const bool isRope = box == kLatentBoxes;
   const CUtensorMap* map = isRope ? ropeMap : latentMap;
   const int column = isRope ? a.ropeColumn : box * kBoxColumns;
   unsigned phase = 0, queryPhase = 0;
-  Pieces pieces(a, shared.start, rows);
+  Pieces pieces;
+  pieces.start(a, shared.start);
   Piece piece;
-  while (pieces.next(piece)) {
+  while (pieces.next(a, rows, piece)) {
     if (piece.end <= piece.begin) continue;
     if (warp == 0) {
       barrierWait(&shared.queryFree, queryPhase ^ 1);
@@ -62,14 +67,14 @@ __device__ inline void wideFetch(const CUtensorMap* queryMap, const CUtensorMap*
       for (int b = lane; b < kBoxes; b += wideBoxes(0)) {
         const bool rope = b == kLatentBoxes;
         copyTile(shared.query[b], rope ? queryRopeMap : queryMap, &shared.queryFull,
-                 rope ? a.queryRopeColumn : b * kBoxColumns, rows.first, static_cast<int>(piece.sequence));
+                 rope ? a.queryRopeColumn : b * kBoxColumns, rows.first, piece.sequence);
       }
     }
     for (int tile = piece.begin + tileOfPair; tile < piece.end; tile += 2) {
       const TileSource source = tileSource(a, piece, tile);
       barrierWait(&shared.free[tileOfPair][warp % 2], phase ^ 1);
       phase ^= 1;
-      loadBox(shared.keys[tileOfPair][box], map, &shared.full[tileOfPair][box], a, source, column);
+      fetchBox(shared.keys[tileOfPair][box], map, &shared.full[tileOfPair][box], a, source, column);
     }
   }
 }
@@ -132,32 +137,34 @@ __device__ inline void wideStore(char* tile, const uint32_t (&weights)[4][4], in
   for (int k = 0; k < 4; ++k) storeMatrices(swizzled(tile, row, 2 * k + lane / 16), weights[k]);
 }
 
-__device__ inline void wideScale(float (&result)[128], float scale0, float scale1) {
+__device__ inline void wideScale(float (&result)[128], const float (&scale)[2]) {
 #pragma unroll
-  for (int i = 0; i < 128; ++i) result[i] *= i / 2 % 2 == 0 ? scale0 : scale1;
+  for (int i = 0; i < 128; ++i) result[i] *= scale[i / 2 % 2];
 }
 
 // A thread's two rows of the tile.
 struct WideRowPair {
-  int row[2];       // within the tile
-  int64_t seen[2];  // keys that they see
+  int row[2];   // within the tile
+  int seen[2];  // keys that they see
 };
 
 // Scales and masks logits and reduces the maximum of a thread's rows.
 template <typename T, int kGroup>
-__device__ inline void wideMask(float (&logits)[32], float (&max)[2], const DecodeArguments& a, const Piece& piece,
-                                const WideRowPair& rows, int tile, WideShared& shared, int thread) {
+__device__ inline void wideMask(float (&logits)[32], float (&max)[2], const DecodeArguments& a,
+                                const Piece& piece, const WideRowPair& rows, int tile, WideShared& shared,
+                                int thread) {
 #pragma unroll
   for (float& logit : logits) logit *= a.scaleLog2;
   const int firstKey = tile * kTile;
   if (firstKey + kTile > piece.everyoneSees) {
     const int firstRow = ::max(piece.everyoneSees - firstKey, 0);
     bool found = false;
+#pragma unroll 1
     for (int box = 0; box < kLatentBoxes; ++box) {
       found |= discardNonFinite<T>(shared.keys[kGroup][box], firstRow, thread);
     }
     proxyFence();
-    const bool discarded = namedBarrierOr(kDiscard + kGroup, 128, found);
+    const bool discarded = namedBarrierOr(kWarpgroup + kGroup, 128, found);
     const int firstColumn = firstKey + thread % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
@@ -183,32 +190,28 @@ __device__ inline void wideExp(float (&p)[32], float (&sum)[2], const float (&ma
   }
 }
 
-__device__ inline void release(uint64_t* barrier, int lane) {
+__device__ inline void wideRelease(uint64_t* barrier, int lane) {
   if (lane == 0) barrierArrive(barrier);
 }
 
-template <typename T, int kGroup>
+template <typename Out, int kGroup>
 __device__ inline void wideWrite(const float (&result)[128], const float (&sum)[2], const DecodeArguments& a,
-                                 const Piece& piece, const QueryRows& tile, const WideRowPair& rows, int lane) {
-  const int64_t rank = a.sizes.rank;
-  const int64_t sequenceRows = a.sizes.numQueries * a.sizes.heads;
+                                 const Piece& piece, const QueryRows& tile, const WideRowPair& rows,
+                                 int lane) {
+  const int columns = static_cast<int>(a.sizes.rank) - kGroup * 256;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     if (rows.row[half] >= tile.count) continue;
     const float inverse = sum[half] == 0.0f ? 0.0f : 1.0f / sum[half];
-    const int64_t row = tile.first + rows.row[half];
-    const int64_t base = kGroup * 256 + lane % 4 * 2;
+    Out* out = resultRow<Out>(a, piece, tile.first + rows.row[half]) + kGroup * 256 + lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
+      if (i % 8 == 0 && i * 8 >= columns) break;
       const float x = result[i * 4 + half * 2] * inverse, y = result[i * 4 + half * 2 + 1] * inverse;
-      const int64_t column = base + i * 8;
-      if (column >= rank) continue;
-      if (piece.slot >= 0) {
-        float* out = a.partialOut + (piece.slot * sequenceRows + row) * rank + column;
-        *reinterpret_cast<float2*>(out) = {x, y};
+      if constexpr (std::is_same_v<Out, float>) {
+        *reinterpret_cast<float2*>(out + i * 8) = {x, y};
       } else {
-        T* out = static_cast<T*>(a.out) + (piece.sequence * sequenceRows + row) * rank + column;
-        *reinterpret_cast<uint32_t*>(out) = packPair<T>(x, y);
+        *reinterpret_cast<uint32_t*>(out + i * 8) = packPair<Out>(x, y);
       }
     }
   }
@@ -220,13 +223,12 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
   const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
   char* secondWeights = shared.keys[1][kLatentBoxes];
   unsigned phase0 = 0, phase1 = 0, queryPhase = 0;
-  Pieces pieces(a, shared.start, tileRows);
-  Piece piece;
-  while (pieces.next(piece)) {
-    if (kGroup == 0 && thread == 0 && a.numSplits == 0 && blockIdx.x == 0 &&
-        (piece.slot < 0 || piece.slot % 2 == 1)) {
-      a.shares[piece.sequence] = pieces.sharesOfSequence();
-    }
+  if (thread == 0) shared.walk[kGroup].pieces.start(a, shared.start);
+  for (int turn = 0;; turn ^= 1) {
+    const Piece* next = nextPiece(shared.walk[kGroup], turn, a, tileRows, thread, kWarpgroup + kGroup,
+                                  kGroup == 0 && blockIdx.x == 0);
+    if (next == nullptr) break;
+    const Piece& piece = *next;
     if (piece.end <= piece.begin) {
       if (kGroup == 0) writeEmpty<T, 128>(a, piece, tileRows, thread);
       continue;
@@ -236,7 +238,8 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
     for (int half = 0; half < 2; ++half) {
       rows.row[half] = warp * 16 + lane / 4 + half * 8;
       const int row = tileRows.first + min(rows.row[half], tileRows.count - 1);
-      rows.seen[half] = mlaSeen(a.sizes, piece.length, row / static_cast<int>(a.sizes.heads));
+      rows.seen[half] =
+          static_cast<int>(mlaSeen(a.sizes, piece.length, row / static_cast<int>(a.sizes.heads)));
     }
     float result[128];
 #pragma unroll
@@ -252,7 +255,7 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
         float p[32];
         wideLogits<T, 0>(p, shared, phase0);
         wgmmaWait<0>();
-        if (last) release(&shared.queryFree, lane);
+        if (last && lane == 0) barrierArrive(&shared.queryFree);
         const float before[2] = {max[0], max[1]};
         wideMask<T, 0>(p, max, a, piece, rows, first, shared, thread);
         const float scale[2] = {exp2Approx(before[0] - max[0]), exp2Approx(before[1] - max[1])};
@@ -263,97 +266,85 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
             shared.scale[0][rows.row[half]] = scale[half];
           }
         }
-        namedBarrierArrive(kFirstSoftmax, 256);
         sum[0] *= scale[0];
         sum[1] *= scale[1];
         wideExp(p, sum, max);
         uint32_t weights[4][4];
         widePack<T>(weights, p);
-        wideScale(result, scale[0], scale[1]);
+        wideStore(shared.weights, weights, warp, lane);
+        proxyFence();
+        namedBarrierArrive(kFirstSoftmax, 256);
+        wideScale(result, scale);
         wideAdd<T, 0>(result, weights, shared, 0);
-
-        namedBarrierSync(kSecondSoftmax, 256);
-        float scaleAgain[2] = {1.0f, 1.0f};
-        uint32_t scaled[4][4];
+        wgmmaWait<0>();
+        wideRelease(&shared.free[0][0], lane);
+        phase0 ^= 1;
         if (second) {
+          namedBarrierSync(kSecondSoftmax, 256);
+          float again[2];
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
             max[half] = shared.max[1][rows.row[half]];
-            scaleAgain[half] = shared.scale[1][rows.row[half]];
-            sum[half] *= scaleAgain[half];
+            again[half] = shared.scale[1][rows.row[half]];
+            sum[half] *= again[half];
           }
-#pragma unroll
-          for (int i = 0; i < 32; ++i) p[i] *= scaleAgain[i / 2 % 2];
-        }
-        widePack<T>(scaled, p);
-        wideStore(shared.weights, scaled, warp, lane);
-        proxyFence();
-        namedBarrierArrive(kFirstWeights, 256);
-        wgmmaWait<0>();
-        release(&shared.free[0][0], lane);
-        if (second) {
-          wideScale(result, scaleAgain[0], scaleAgain[1]);
+          wideScale(result, again);
           for (int box = 0; box < 4; ++box) barrierWait(&shared.full[1][box], phase1);
           wideAdd<T, 0>(result, secondWeights, shared, 1);
           wgmmaWait<0>();
-          release(&shared.free[1][1], lane);
+          wideRelease(&shared.free[1][1], lane);
           phase1 ^= 1;
         }
-        phase0 ^= 1;
       } else {
         float p[32];
-        uint32_t weights[4][4];
         float mine[2] = {-FLT_MAX, -FLT_MAX};
         if (second) {
           wideLogits<T, 1>(p, shared, phase1);
           wgmmaWait<0>();
           wideMask<T, 1>(p, mine, a, piece, rows, first + 1, shared, thread);
         }
-        if (last) release(&shared.queryFree, lane);
+        if (last && lane == 0) barrierArrive(&shared.queryFree);
         namedBarrierSync(kFirstSoftmax, 256);
         float scale[2];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           scale[half] = shared.scale[0][rows.row[half]];
           max[half] = shared.max[0][rows.row[half]];
+          sum[half] *= scale[half];
         }
-        if (second) {
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            const float before = max[half];
-            max[half] = fmaxf(before, mine[half]);
-            const float again = exp2Approx(before - max[half]);
-            scale[half] *= again;
-            sum[half] *= scale[half];
-            if (lane % 4 == 0) {
-              shared.max[1][rows.row[half]] = max[half];
-              shared.scale[1][rows.row[half]] = again;
-            }
-          }
-          wideExp(p, sum, max);
-          widePack<T>(weights, p);
-          wideStore(secondWeights, weights, warp, lane);
-          proxyFence();
-          namedBarrierArrive(kSecondSoftmax, 256);
-          wideScale(result, scale[0], scale[1]);
-          wideAdd<T, 1>(result, weights, shared, 1);
-          phase1 ^= 1;
-        } else {
-          namedBarrierArrive(kSecondSoftmax, 256);
-          sum[0] *= scale[0];
-          sum[1] *= scale[1];
-          wideScale(result, scale[0], scale[1]);
-        }
-        namedBarrierSync(kFirstWeights, 256);
+        wideScale(result, scale);
         for (int box = 4; box < 8; ++box) barrierWait(&shared.full[0][box], phase0);
         wideAdd<T, 1>(result, shared.weights, shared, 0);
-        if (second) {
-          wgmmaWait<1>();
-          release(&shared.free[1][0], lane);
-        }
-        wgmmaWait<0>();
-        release(&shared.free[0][1], lane);
         phase0 ^= 1;
+        if (!second) {
+          wgmmaWait<0>();
+          wideRelease(&shared.free[0][1], lane);
+          continue;
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const float before = max[half];
+          max[half] = fmaxf(before, mine[half]);
+          scale[half] = exp2Approx(before - max[half]);
+          sum[half] *= scale[half];
+          if (lane % 4 == 0) {
+            shared.max[1][rows.row[half]] = max[half];
+            shared.scale[1][rows.row[half]] = scale[half];
+          }
+        }
+        wideExp(p, sum, max);
+        uint32_t weights[4][4];
+        widePack<T>(weights, p);
+        wideStore(secondWeights, weights, warp, lane);
+        proxyFence();
+        namedBarrierArrive(kSecondSoftmax, 256);
+        wgmmaWait<0>();
+        wideRelease(&shared.free[0][1], lane);
+        wideScale(result, scale);
+        wideAdd<T, 1>(result, weights, shared, 1);
+        wgmmaWait<0>();
+        wideRelease(&shared.free[1][0], lane);
+        phase1 ^= 1;
       }
     }
 #pragma unroll
@@ -373,7 +364,11 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
         storeLse(a, piece, tileRows.first + rows.row[half], naturalLse(max[half], sum[half]));
       }
     }
-    wideWrite<T, kGroup>(result, sum, a, piece, tileRows, rows, lane);
+    if (piece.slot >= 0) {
+      wideWrite<float, kGroup>(result, sum, a, piece, tileRows, rows, lane);
+    } else {
+      wideWrite<T, kGroup>(result, sum, a, piece, tileRows, rows, lane);
+    }
   }
 }
 
@@ -381,13 +376,14 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
 
 template <typename T>
 __global__ void __launch_bounds__(kWideThreads, 1)
-    mlaWideKernel(const __grid_constant__ CUtensorMap queryMap, const __grid_constant__ CUtensorMap queryRopeMap,
+    mlaWideKernel(const __grid_constant__ CUtensorMap queryMap,
+                  const __grid_constant__ CUtensorMap queryRopeMap,
                   const __grid_constant__ CUtensorMap latentMap, const __grid_constant__ CUtensorMap ropeMap,
                   const __grid_constant__ DecodeArguments a) {
 #if WARPGRAPH_HOPPER
   extern __shared__ char dynamicShared[];
-  auto& shared = *reinterpret_cast<WideShared*>(
-      dynamicShared + (1024 - sharedAddress(dynamicShared) % 1024) % 1024);
+  auto& shared =
+      *reinterpret_cast<WideShared*>(dynamicShared + (1024 - sharedAddress(dynamicShared) % 1024) % 1024);
   const int warp = __shfl_sync(kFullWarp, threadIdx.x / kWarpSize, 0), lane = threadIdx.x % kWarpSize;
   allowDependents();
   if (threadIdx.x == 0) {
