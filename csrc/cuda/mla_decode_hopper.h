@@ -1,0 +1,22 @@
+// Attention of absorbed queries over latents on Hopper, in float16 and bfloat16 (FlashMLA's way).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "cuda/mla_attention.h"
+
+namespace warpgraph {
+
+// Whether this path computes it: compute capability 9.0, half dtype, rank a multiple of 64 up to 512, ropeDim
+// 0 or 64, latents and rope part aligned to 16 bytes.
+bool mlaDecodeHopperTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int computeCapability);
+
+int64_t mlaDecodeHopperWorkspaceBytes(const MlaSizes& sizes, int64_t numSplits, int numMultiprocessors);
+
+// qLatent and qRope are aligned to 16 bytes and their strides are multiples of 8 elements; out and the
+// workspace are aligned to 16 bytes. numSplits 0: every multiprocessor gets an equal share of the keys.
+cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
+                                  int64_t numSplits, void* workspace, int numMultiprocessors,
+                                  cudaStream_t stream);
+
+}  // namespace warpgraph
