@@ -2,11 +2,11 @@
 // key for all heads. qLatent (batch, numQueries, heads, rank), latents (batch, numKeys, rank) or paged; rank
 // up to 1024, any dimension, any alignment, float32 too (mla_tile.cuh tells how).
 //
-// The (query, head) pairs of a sequence share its latents, so a block takes 16 or 32 of them as the rows of its
-// matrix tile and walks over tiles of keys, which are loaded once and are both keys and values. For the
+// The (query, head) pairs of a sequence share its latents, so a block takes 16 or 32 of them as the rows of
+// its matrix tile and walks over tiles of keys, which are loaded once and are both keys and values. For the
 // logits the block's warps cut the tile by keys and by columns, the softmax runs one row in a few lanes,
-// and for the weighted sum each warp owns columns of the latents, held in its registers. A sequence's keys are split
-// over several blocks, whose partial results are merged by their log-sum-exp (Flash-Decoding).
+// and for the weighted sum each warp owns columns of the latents, held in its registers. A sequence's keys
+// are split over several blocks, whose partial results are merged by their log-sum-exp (Flash-Decoding).
 #include "cuda/mla_absorb.h"
 #include "cuda/mla_combine.h"
 #include "cuda/mla_tile.cuh"
@@ -14,9 +14,12 @@
 namespace warpgraph {
 namespace {
 
-constexpr int kMostThreads = 512;
-constexpr int kMostKeys = 64;          // per tile
-constexpr int kPairsPerWarp = 4;       // of 16 columns each, of the weighted sum
+// 16 rows are held by up to 16 warps, and thus up to 1024 columns; 32 rows by 8 warps.
+constexpr int threadsOf(int rowTiles) {
+  return rowTiles == 1 ? 512 : 256;
+}
+constexpr int kMostKeys = 64;     // per tile
+constexpr int kPairsPerWarp = 4;  // of 16 columns each, of the weighted sum
 constexpr int kMostRank = 1024;
 constexpr int kMostRope = 256;
 constexpr int64_t kMostSequence = int64_t{1} << 30;
@@ -27,7 +30,8 @@ struct AbsorbPlan {
   int latentColumns, columns;  // latents padded to a group, where the rope part begins; all, padded to 32
   int64_t rowTiles, splits, items;
   bool qBy16, qRopeBy16, latentBy16, ropeBy16;
-  float *partialOut, *partialLse;  // (splits, batch, numQueries, heads, rank), (splits, batch, heads, numQueries)
+  float *partialOut,
+      *partialLse;  // (splits, batch, numQueries, heads, rank), (splits, batch, heads, numQueries)
 };
 
 // Shared memory, in the order of its parts.
@@ -58,7 +62,7 @@ __host__ __device__ inline AbsorbLayout absorbLayout(const AbsorbPlan& plan, int
 }
 
 template <typename T, int kRowTiles>
-__global__ void __launch_bounds__(kMostThreads)
+__global__ void __launch_bounds__(threadsOf(kRowTiles))
     mlaAbsorbKernel(MlaLatentAttention attention, MlaSizes sizes, AbsorbPlan plan) {
 #if __CUDA_ARCH__ >= 800
   constexpr bool kSplit = std::is_same_v<T, float>;
@@ -92,7 +96,7 @@ __global__ void __launch_bounds__(kMostThreads)
   const int keyGroup = warp % keyGroups, part = warp / keyGroups;
   const int steps = plan.columns / 16;
   // The softmax's row of this thread, one of `rowLanes` that share it.
-  const int rowLanes = min(blockDim.x / kRows, kWarpSize);
+  const int rowLanes = blockDim.x / kRows;
   const int softmaxRow = threadIdx.x / rowLanes, rowLane = threadIdx.x % rowLanes;
   const int valuePairs = (static_cast<int>(sizes.rank) + 15) / 16;
   const int64_t sequenceRows = sizes.numQueries * sizes.heads;
@@ -113,7 +117,7 @@ __global__ void __launch_bounds__(kMostThreads)
       char* const shared = keyTiles + stage * plan.keyTile * tileRow;
       for (int row = loadFirst; row < plan.keyTile; row += loadStep) {
         const int64_t s = int64_t{tile} * plan.keyTile + row;
-        const bool valid = s < visible.length;
+        const bool valid = s < seenByAny;
         const int64_t at = valid ? keyRow(attention.keys, b, s) : 0;
         loadRow(shared + row * tileRow, static_cast<const T*>(attention.keys.latent) + at * sizes.rank,
                 static_cast<int>(sizes.rank), plan.latentColumns, valid, plan.latentBy16);
@@ -161,9 +165,7 @@ __global__ void __launch_bounds__(kMostThreads)
     }
     // Of the softmax's row: its maximum so far, this lane's part of the sum of weights, and what it sees.
     float most = -INFINITY, sum = 0.0f;
-    const bool hasRow = softmaxRow < kRows;
-    const int64_t rowSees =
-        visible.to(min(firstRow + min(softmaxRow, kRows - 1), sequenceRows - 1) / sizes.heads);
+    const int64_t rowSees = visible.to(min(firstRow + softmaxRow, sequenceRows - 1) / sizes.heads);
 
     for (int tile = firstTile; tile < endTile; ++tile) {
       const int stage = plan.stages == 2 ? (tile - firstTile) % 2 : 0;
@@ -179,7 +181,7 @@ __global__ void __launch_bounds__(kMostThreads)
       __syncthreads();
       if (plan.stages == 2 && tile + 1 < endTile) loadKeys(tile + 1, 1 - stage);
 
-      if (part < parts) {
+      {
         float acc[kRowTiles][2][4] = {};
         const char* const a = queryTile + leftOffset(tileRow, kGroupBytes);
         const char* const k = keyTile + keyGroup * 16 * tileRow + rightOffset(tileRow, kGroupBytes);
@@ -224,7 +226,7 @@ __global__ void __launch_bounds__(kMostThreads)
         __syncthreads();
       }
 
-      if (hasRow) {
+      {
         float x[kMostKeys / 8], exponent[kMostKeys / 8];
         const float scale = sizes.scale * kLog2E * (kSplit ? queryScale[softmaxRow] : 1.0f);
         float tileMost = most;
@@ -245,9 +247,8 @@ __global__ void __launch_bounds__(kMostThreads)
           if (firstKey + key < rowSees) x[i] = logit;
           tileMost = fmaxf(tileMost, x[i] + exponent[i]);
         }
-        const unsigned mask = __activemask();
         for (int offset = rowLanes / 2; offset > 0; offset /= 2) {
-          tileMost = fmaxf(tileMost, __shfl_xor_sync(mask, tileMost, offset));
+          tileMost = fmaxf(tileMost, __shfl_xor_sync(kFullWarp, tileMost, offset));
         }
         // While nothing but −∞ was seen any finite base leaves exp at 0; −∞ − −∞ would be NaN.
         const float base = tileMost == -INFINITY ? 0.0f : tileMost;
@@ -273,21 +274,38 @@ __global__ void __launch_bounds__(kMostThreads)
       }
       __syncthreads();
 
+      float rowDecay[kRowTiles][2];
+      bool decays = false;
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          const float rowDecay = decay[r * kWarpRows + i * 8 + quad];
-          if (!__any_sync(kFullWarp, rowDecay != 1.0f)) continue;
+          rowDecay[r][i] = decay[r * kWarpRows + i * 8 + quad];
+          decays |= rowDecay[r][i] != 1.0f;
+        }
+      }
+      if (!kSplit && __any_sync(kFullWarp, decays)) {
+#pragma unroll
+        for (int r = 0; r < kRowTiles; ++r) {
 #pragma unroll
           for (int n = 0; n < 2 * kPairsPerWarp; ++n) {
-            out[r][n][2 * i] *= rowDecay;
-            out[r][n][2 * i + 1] *= rowDecay;
+#pragma unroll
+            for (int i = 0; i < 4; ++i) out[r][n][i] *= rowDecay[r][i / 2];
           }
         }
       }
+      // Tensor cores round sums towards zero: split values are summed over one tile only, and the tiles here.
+      float tileOut[kRowTiles][2 * kPairsPerWarp][4];
+#pragma unroll
+      for (int r = 0; r < kRowTiles; ++r) {
+#pragma unroll
+        for (int n = 0; n < 2 * kPairsPerWarp; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) tileOut[r][n][i] = kSplit ? 0.0f : out[r][n][i];
+        }
+      }
       const char* const a = weights + leftOffset(weightRow, kGroupBytes);
-      const char* const v = keyTile + leftOffset(tileRow, kGroupBytes);
+      const char* const v = keyTile + warp * 2 * kGroupBytes + leftOffset(tileRow, kGroupBytes);
       for (int step = 0; step < keyGroups; ++step) {
         Fragment<kTerms> left[kRowTiles];
 #pragma unroll
@@ -296,11 +314,20 @@ __global__ void __launch_bounds__(kMostThreads)
         }
 #pragma unroll
         for (int p = 0; p < kPairsPerWarp; ++p) {
-          const int pair = p * plan.warps + warp;
-          if (pair >= valuePairs) break;
+          if (p * plan.warps + warp >= valuePairs) break;
           Fragment<kTerms> right;
-          loadFragmentTransposed<kTerms>(right, v + step * 16 * tileRow + pair * 2 * kGroupBytes);
-          multiply<T, kTerms>(out, p, left, right);
+          loadFragmentTransposed<kTerms>(right, v + step * 16 * tileRow + p * plan.warps * 2 * kGroupBytes);
+          multiply<T, kTerms>(tileOut, p, left, right);
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < kRowTiles; ++r) {
+#pragma unroll
+        for (int n = 0; n < 2 * kPairsPerWarp; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            out[r][n][i] = kSplit ? out[r][n][i] * rowDecay[r][i / 2] + tileOut[r][n][i] : tileOut[r][n][i];
+          }
         }
       }
       if (plan.stages == 1 && tile + 1 < endTile) {
@@ -312,9 +339,8 @@ __global__ void __launch_bounds__(kMostThreads)
     // The softmax's threads hand each row's factor to the threads that hold its columns.
     __syncthreads();
     const bool partial = plan.splits > 1;
-    if (hasRow) {
-      const unsigned mask = __activemask();
-      for (int offset = rowLanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(mask, sum, offset);
+    {
+      for (int offset = rowLanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
       if (rowLane == 0) {
         decay[softmaxRow] =
             sum == 0.0f ? 0.0f : 1.0f / sum * (kSplit ? 1.0f / (int64_t{1} << 2 * kSplitBits) : 1.0f);
@@ -362,8 +388,8 @@ struct AbsorbVariant {
   int rowTiles, keyTile, stages;
 };
 // Best first.
-constexpr AbsorbVariant kVariants[] = {{2, 64, 2}, {2, 32, 2}, {2, 16, 2}, {1, 64, 2}, {1, 32, 2},
-                                       {1, 16, 2}, {1, 32, 1}, {1, 16, 1}};
+constexpr AbsorbVariant kVariants[] = {{2, 64, 2}, {2, 32, 2}, {2, 16, 2}, {1, 64, 2},
+                                       {1, 32, 2}, {1, 16, 2}, {1, 32, 1}, {1, 16, 1}};
 
 // The best variant that fits the current device, written into plan; null when none does.
 const AbsorbVariant* chooseAbsorb(DType dtype, const MlaSizes& sizes, AbsorbPlan& plan) {
@@ -374,6 +400,7 @@ const AbsorbVariant* chooseAbsorb(DType dtype, const MlaSizes& sizes, AbsorbPlan
   const int64_t limit = sharedMemoryLimit();
   for (const AbsorbVariant& variant : kVariants) {
     if (variant.rowTiles == 2 && sizes.numQueries * sizes.heads <= kWarpRows) continue;
+    if (plan.warps * kWarpSize > threadsOf(variant.rowTiles)) continue;
     plan.keyTile = variant.keyTile;
     plan.stages = variant.stages;
     if (absorbLayout(plan, variant.rowTiles * kWarpRows, bytesOf(dtype)).bytes > limit) continue;
@@ -432,8 +459,7 @@ cudaError_t launchMlaAbsorb(DType dtype, const MlaLatentAttention& attention, co
   plan.qRopeBy16 = copiesBy16(attention.qRope, sizes.ropeDim, attention.qRopeStride, bytes);
   plan.latentBy16 = copiesBy16(attention.keys.latent, sizes.rank, sizes.rank, bytes);
   plan.ropeBy16 = copiesBy16(attention.keys.rope, sizes.ropeDim, sizes.ropeDim, bytes);
-  const auto sharedBytes =
-      static_cast<int>(absorbLayout(plan, variant->rowTiles * kWarpRows, bytes).bytes);
+  const auto sharedBytes = static_cast<int>(absorbLayout(plan, variant->rowTiles * kWarpRows, bytes).bytes);
   const cudaError_t launched = dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
     const AbsorbKernel kernel = variant->rowTiles == 2 ? mlaAbsorbKernel<T, 2> : mlaAbsorbKernel<T, 1>;

@@ -11,8 +11,8 @@
 
 namespace warpgraph {
 
-// Whether launchMlaAbsorb can run these sizes on the current device: compute capability 8.0 and later, rank up
-// to 1024 and rope dimension up to 256 that fit its shared memory.
+// Whether launchMlaAbsorb can run these sizes on the current device: compute capability 8.0 and later, rank
+// up to 1024 and rope dimension up to 256 that fit its shared memory.
 bool mlaAbsorbTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int computeCapability);
 
 // Into how many parts to split every sequence's keys so that the launch fills the device.

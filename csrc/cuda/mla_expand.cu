@@ -2,35 +2,37 @@
 // q (batch, numQueries, heads, headDim), k (batch, chunkKeys, heads, headDim), v (…, valueDim), rope parts
 // beside them; any dimension up to 256, any alignment, float32 too (mla_tile.cuh tells how).
 //
-// A block takes a tile of queries of one head and walks over tiles of keys, up to the diagonal. A warp owns 16
-// or 32 queries: their logits, softmax and weighted sum of values stay in its registers, and the softmax's
+// A block takes a tile of queries of one head and walks over tiles of keys, up to the diagonal. A warp owns
+// 16 or 32 queries: their logits, softmax and weighted sum of values stay in its registers, and the softmax's
 // weights go from the first product's result registers to the second one's operand registers
 // (FlashAttention-2, arXiv:2307.08691). Keys load while the last tile's values are multiplied, values
 // while the keys are. Only tiles on the diagonal or at the end are masked.
+#include <iterator>
+
 #include "cuda/mla_expand.h"
 #include "cuda/mla_tile.cuh"
 
 namespace warpgraph {
 namespace {
 
-constexpr int kMostKeys = 64;  // per tile
+constexpr int kValueChunk = 4;  // pairs of 8 columns, multiplied together: 64 columns
 
 // How a launch cuts its work.
 struct ExpandPlan {
-  int warps, keyTile;             // keyTile: 16, 32 or 64
-  int keyColumns, valueColumns;   // padded to 16; keyColumns: head and rope part
-  int headColumns;                // padded to a group; the rope part begins there
+  int warps;
+  int keyColumns, valueColumns;  // head and rope part, padded to 16; padded to 64
+  int headColumns;               // padded to a group; the rope part begins there
   int64_t queryTiles, items;
   bool qBy16, qRopeBy16, kBy16, kRopeBy16, vBy16;
 };
 
-template <typename T, int kTerms, int kRowTiles, int kValueTiles>
+template <typename T, int kTerms, int kRowTiles, int kKeyTile, int kValueTiles>
 __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
     mlaExpandKernel(MlaExpandedAttention attention, MlaSizes sizes, ExpandPlan plan) {
 #if __CUDA_ARCH__ >= 800
   constexpr bool kSplit = std::is_same_v<T, float>;
   constexpr int kGroupBytes = kGroup * sizeof(T);
-  constexpr int kKeyTiles = kMostKeys / 8;
+  constexpr int kKeyTiles = kKeyTile / 8;
   if (attention.nonFinite != nullptr && *attention.nonFinite != 0) return;
 
   extern __shared__ __align__(16) char shared[];
@@ -39,16 +41,19 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
   const int rows = plan.warps * kWarpRows * kRowTiles;
   char* const queryTile = shared;
   char* const keyTile = queryTile + rows * keyBytes;
-  char* const valueTile = keyTile + plan.keyTile * keyBytes;
+  char* const valueTile = keyTile + kKeyTile * keyBytes;
   // Of split rows only: a query's and a key's scale, a value's exponent.
-  auto* const queryScale = reinterpret_cast<float*>(valueTile + plan.keyTile * valueBytes);
+  auto* const queryScale = reinterpret_cast<float*>(valueTile + kKeyTile * valueBytes);
   float* const keyScale = queryScale + rows;
-  float* const valueExponent = keyScale + plan.keyTile;
+  float* const valueExponent = keyScale + kKeyTile;
 
+  const auto headDim = static_cast<int>(sizes.headDim), valueDim = static_cast<int>(sizes.valueDim);
+  const auto ropeDim = static_cast<int>(sizes.ropeDim);
   const int warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;
   const int quad = lane / 4, quadLane = lane % 4;
   const int loadStep = plan.warps * (kWarpSize / kRowLanes);
-  const int loadFirst = threadIdx.x / kRowLanes;  // rows that this thread's lanes load: loadFirst + i·loadStep
+  const int loadFirst =
+      threadIdx.x / kRowLanes;  // rows that this thread's lanes load: loadFirst + i·loadStep
   const int warpLoadFirst = warp * (kWarpSize / kRowLanes);
   const int warpRow = warp * kWarpRows * kRowTiles;
 
@@ -67,30 +72,37 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
       return static_cast<int>(min(max(seen, int64_t{0}), attention.chunkKeys));
     };
     const int seen = seenBy(firstQuery + rows - 1);
-    const int tiles = (seen + plan.keyTile - 1) / plan.keyTile;
+    const int tiles = (seen + kKeyTile - 1) / kKeyTile;
     const int warpSeen = seenBy(firstQuery + warpRow);  // by all queries of the warp
 
+    // Keys of this chunk that there are; rows past them are zeros.
+    const auto keys =
+        static_cast<int>(min(max(visible.length - attention.firstKey, int64_t{0}), attention.chunkKeys));
+    const T* const k =
+        static_cast<const T*>(attention.k) + (b * attention.chunkKeys * sizes.heads + h) * sizes.headDim;
+    const T* const v =
+        static_cast<const T*>(attention.v) + (b * attention.chunkKeys * sizes.heads + h) * sizes.valueDim;
     const auto loadKeys = [&](int first) {
-      for (int row = loadFirst; row < plan.keyTile; row += loadStep) {
-        const int64_t s = first + row;
-        const bool valid = s < attention.chunkKeys && attention.firstKey + s < visible.length;
-        const int64_t at = valid ? (b * attention.chunkKeys + s) * sizes.heads + h : 0;
-        loadRow(keyTile + row * keyBytes, static_cast<const T*>(attention.k) + at * sizes.headDim,
-                static_cast<int>(sizes.headDim), plan.headColumns, valid, plan.kBy16);
-        const int64_t ropeAt = valid ? keyRow(attention.keys, b, attention.firstKey + s) : 0;
-        loadRow(keyTile + row * keyBytes + plan.headColumns * int{sizeof(T)},
-                static_cast<const T*>(attention.keys.rope) + ropeAt * sizes.ropeDim,
-                static_cast<int>(sizes.ropeDim), plan.keyColumns - plan.headColumns, valid, plan.kRopeBy16);
+#pragma unroll 1
+      for (int row = loadFirst; row < kKeyTile; row += loadStep) {
+        const bool valid = first + row < keys;
+        const int s = valid ? first + row : 0;
+        char* const to = keyTile + row * keyBytes;
+        loadRow(to, k + s * (sizes.heads * sizes.headDim), headDim, plan.headColumns, valid, plan.kBy16);
+        const int64_t ropeAt = valid && ropeDim > 0 ? keyRow(attention.keys, b, attention.firstKey + s) : 0;
+        loadRow(to + plan.headColumns * int{sizeof(T)},
+                static_cast<const T*>(attention.keys.rope) + ropeAt * sizes.ropeDim, ropeDim,
+                plan.keyColumns - plan.headColumns, valid, plan.kRopeBy16);
       }
       copyAsyncCommit();
     };
     const auto loadValues = [&](int first) {
-      for (int row = loadFirst; row < plan.keyTile; row += loadStep) {
-        const int64_t s = first + row;
-        const bool valid = s < attention.chunkKeys && attention.firstKey + s < visible.length;
-        const int64_t at = valid ? (b * attention.chunkKeys + s) * sizes.heads + h : 0;
-        loadRow(valueTile + row * valueBytes, static_cast<const T*>(attention.v) + at * sizes.valueDim,
-                static_cast<int>(sizes.valueDim), plan.valueColumns, valid, plan.vBy16);
+#pragma unroll 1
+      for (int row = loadFirst; row < kKeyTile; row += loadStep) {
+        const bool valid = first + row < keys;
+        const int s = valid ? first + row : 0;
+        loadRow(valueTile + row * valueBytes, v + s * (sizes.heads * sizes.valueDim), valueDim,
+                plan.valueColumns, valid, plan.vBy16);
       }
       copyAsyncCommit();
     };
@@ -111,10 +123,10 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
       const int64_t t = firstQuery + row;
       const bool valid = t < sizes.numQueries;
       const int64_t at = valid ? (b * sizes.numQueries + t) * sizes.heads + h : 0;
-      loadRow(queryTile + row * keyBytes, static_cast<const T*>(attention.q) + at * sizes.headDim,
-              static_cast<int>(sizes.headDim), plan.headColumns, valid, plan.qBy16);
+      loadRow(queryTile + row * keyBytes, static_cast<const T*>(attention.q) + at * sizes.headDim, headDim,
+              plan.headColumns, valid, plan.qBy16);
       loadRow(queryTile + row * keyBytes + plan.headColumns * int{sizeof(T)},
-              static_cast<const T*>(attention.qRope) + at * sizes.ropeDim, static_cast<int>(sizes.ropeDim),
+              static_cast<const T*>(attention.qRope) + at * sizes.ropeDim, ropeDim,
               plan.keyColumns - plan.headColumns, valid, plan.qRopeBy16);
     }
     copyAsyncCommit();
@@ -140,8 +152,8 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
     }
 
     for (int tile = 0; tile < tiles; ++tile) {
-      const int first = tile * plan.keyTile;
-      arrive(keyTile, plan.keyTile, keyBytes, plan.keyColumns,
+      const int first = tile * kKeyTile;
+      arrive(keyTile, kKeyTile, keyBytes, plan.keyColumns,
              [&](int row, RowScale rowScale) { keyScale[row] = rowScale.scale; });
       __syncthreads();
       loadValues(first);
@@ -162,26 +174,22 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
         }
 #pragma unroll
         for (int pair = 0; pair < kKeyTiles / 2; ++pair) {
-          if (pair * 16 >= plan.keyTile) break;
           Fragment<kTerms> right;
           loadFragment<kTerms>(right, bKeys + pair * 16 * keyBytes + step * 2 * kGroupBytes);
           multiply<T, kTerms>(logits, pair, left, right);
         }
       }
-      const bool masked = first + plan.keyTile > warpSeen;
+      const bool masked = first + kKeyTile > warpSeen;
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
 #pragma unroll
         for (int n = 0; n < kKeyTiles; ++n) {
-          if (n * 8 < plan.keyTile) {
-            float2 key{1.0f, 1.0f};
-            if constexpr (kSplit) key = *reinterpret_cast<const float2*>(keyScale + n * 8 + quadLane * 2);
+          float2 key{1.0f, 1.0f};
+          if constexpr (kSplit) key = *reinterpret_cast<const float2*>(keyScale + n * 8 + quadLane * 2);
 #pragma unroll
-            for (int i = 0; i < 4; ++i) logits[r][n][i] *= kSplit ? (i % 2 == 0 ? key.x : key.y) : 1.0f;
-#pragma unroll
-            for (int i = 0; i < 4; ++i) logits[r][n][i] *= scale[r][i / 2];
-          } else {
-            for (float& value : logits[r][n]) value = -INFINITY;
+          for (int i = 0; i < 4; ++i) {
+            if constexpr (kSplit) logits[r][n][i] *= i % 2 == 0 ? key.x : key.y;
+            logits[r][n][i] *= scale[r][i / 2];
           }
         }
       }
@@ -200,89 +208,112 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
           }
         }
       }
-      arrive(valueTile, plan.keyTile, valueBytes, plan.valueColumns,
+      arrive(valueTile, kKeyTile, valueBytes, plan.valueColumns,
              [&](int row, RowScale rowScale) { valueExponent[row] = rowScale.exponent; });
       __syncthreads();
-      if (tile + 1 < tiles) loadKeys(first + plan.keyTile);
+      if (tile + 1 < tiles) loadKeys(first + kKeyTile);
 
       // Online softmax. For split values the maximum is that of weight × value: the weights that the product
       // sees are those of rows that were divided by their scale.
+      float decay[kRowTiles][2];
+      Fragment<kTerms> weights[kKeyTile / 16][kRowTiles];
+      bool decays = false;
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
+        float2 exponent[kSplit ? kKeyTiles : 1];
         float tileMost[2] = {most[r][0], most[r][1]};
 #pragma unroll
         for (int n = 0; n < kKeyTiles; ++n) {
-          float2 exponent{};
           if constexpr (kSplit) {
-            if (n * 8 < plan.keyTile) {
-              exponent = *reinterpret_cast<const float2*>(valueExponent + n * 8 + quadLane * 2);
-            }
+            exponent[n] = *reinterpret_cast<const float2*>(valueExponent + n * 8 + quadLane * 2);
           }
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            tileMost[i / 2] = fmaxf(tileMost[i / 2], logits[r][n][i] + (i % 2 == 0 ? exponent.x : exponent.y));
+            float value = logits[r][n][i];
+            if constexpr (kSplit) value += i % 2 == 0 ? exponent[n].x : exponent[n].y;
+            tileMost[i / 2] = fmaxf(tileMost[i / 2], value);
           }
         }
         float base[2];
-        bool decays = false;
-        float decay[2];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           tileMost[i] = fmaxf(tileMost[i], __shfl_xor_sync(kFullWarp, tileMost[i], 1));
           tileMost[i] = fmaxf(tileMost[i], __shfl_xor_sync(kFullWarp, tileMost[i], 2));
           // While nothing but −∞ was seen any finite base leaves exp at 0; −∞ − −∞ would be NaN.
           base[i] = tileMost[i] == -INFINITY ? 0.0f : tileMost[i];
-          decay[i] = exp2Fast(most[r][i] - base[i]);
-          decays |= decay[i] != 1.0f;
+          decay[r][i] = exp2Fast(most[r][i] - base[i]);
+          decays |= decay[r][i] != 1.0f;
           most[r][i] = tileMost[i];
-          sum[r][i] *= decay[i];
+          sum[r][i] *= decay[r][i];
         }
 #pragma unroll
         for (int n = 0; n < kKeyTiles; ++n) {
-          float2 exponent{};
-          if constexpr (kSplit) {
-            if (n * 8 < plan.keyTile) {
-              exponent = *reinterpret_cast<const float2*>(valueExponent + n * 8 + quadLane * 2);
-            }
-          }
+          float weight[4];
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             const float shifted = logits[r][n][i] - base[i / 2];
-            const float weight = exp2Fast(shifted);
-            sum[r][i / 2] += weight;
-            logits[r][n][i] = weight;
+            weight[i] = exp2Fast(shifted);
+            sum[r][i / 2] += weight[i];
             if constexpr (kSplit) {
-              logits[r][n][i] = exp2Fast(shifted + (i % 2 == 0 ? exponent.x : exponent.y)) * (1 << kSplitBits);
+              weight[i] =
+                  exp2Fast(shifted + (i % 2 == 0 ? exponent[n].x : exponent[n].y)) * (1 << kSplitBits);
             }
           }
+          Fragment<kTerms>& fragment = weights[n / 2][r];
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const int at = n % 2 * 2 + i;
+            splitPair<T, kTerms>(weight[2 * i], weight[2 * i + 1], fragment[0][at], fragment[kTerms - 1][at]);
+          }
         }
-        if (__any_sync(kFullWarp, decays)) {
+      }
+      if (!kSplit && __any_sync(kFullWarp, decays)) {
+#pragma unroll
+        for (int r = 0; r < kRowTiles; ++r) {
 #pragma unroll
           for (int n = 0; n < kValueTiles; ++n) {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) out[r][n][i] *= decay[i / 2];
+            for (int i = 0; i < 4; ++i) out[r][n][i] *= decay[r][i / 2];
           }
         }
       }
 
 #pragma unroll
-      for (int step = 0; step < kMostKeys / 16; ++step) {
-        if (step * 16 >= plan.keyTile) break;
-        Fragment<kTerms> left[kRowTiles];
+      for (int chunk = 0; chunk < kValueTiles / 2 / kValueChunk; ++chunk) {
+        if (chunk * kValueChunk * 16 >= plan.valueColumns) break;
+        // Tensor cores round sums towards zero: split values are summed over one tile only, and the tiles
+        // here.
+        float tileOut[kRowTiles][2 * kValueChunk][4];
 #pragma unroll
         for (int r = 0; r < kRowTiles; ++r) {
 #pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const float(&pair)[4] = logits[r][2 * step + i / 2];
-            splitPair<T, kTerms>(pair[i % 2 * 2], pair[i % 2 * 2 + 1], left[r][0][i], left[r][kTerms - 1][i]);
+          for (int n = 0; n < 2 * kValueChunk; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              tileOut[r][n][i] = kSplit ? 0.0f : out[r][chunk * 2 * kValueChunk + n][i];
+            }
           }
         }
 #pragma unroll
-        for (int pair = 0; pair < kValueTiles / 2; ++pair) {
-          if (pair * 16 >= plan.valueColumns) break;
-          Fragment<kTerms> right;
-          loadFragmentTransposed<kTerms>(right, bValues + step * 16 * valueBytes + pair * 2 * kGroupBytes);
-          multiply<T, kTerms>(out, pair, left, right);
+        for (int step = 0; step < kKeyTile / 16; ++step) {
+#pragma unroll
+          for (int pair = 0; pair < kValueChunk; ++pair) {
+            Fragment<kTerms> right;
+            loadFragmentTransposed<kTerms>(
+                right, bValues + step * 16 * valueBytes + (chunk * kValueChunk + pair) * 2 * kGroupBytes);
+            multiply<T, kTerms>(tileOut, pair, weights[step], right);
+          }
+        }
+#pragma unroll
+        for (int r = 0; r < kRowTiles; ++r) {
+#pragma unroll
+          for (int n = 0; n < 2 * kValueChunk; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              float& to = out[r][chunk * 2 * kValueChunk + n][i];
+              to = kSplit ? to * decay[r][i / 2] + tileOut[r][n][i] : tileOut[r][n][i];
+            }
+          }
         }
       }
     }
@@ -302,7 +333,7 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
         const int64_t lseAt = (b * sizes.heads + h) * sizes.numQueries + t;
         if (!attention.first && valid) {
           const float old = attention.lse[lseAt];
-          const float greater = fmaxf(old, lse);
+          const float greater = maxKeepingNaN(old, lse);
           if (greater != -INFINITY) {
             const float now = expf(lse - greater), before = expf(old - greater);
             weight *= now / (now + before);
@@ -338,12 +369,13 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
 
 using ExpandKernel = void (*)(MlaExpandedAttention, MlaSizes, ExpandPlan);
 
+// Tile shapes, best first. Split operands take twice the registers and the shared memory.
 struct ExpandVariant {
-  int rowTiles, warps, keyTile;
+  int rowTiles, warps, keyTile, mostValues;
 };
-// Best first. Values wider than kNarrowValues leave registers for 16 queries per warp only.
-constexpr ExpandVariant kVariants[] = {{2, 4, 64}, {1, 8, 64}, {2, 4, 32}, {1, 4, 64}, {1, 4, 32}, {1, 4, 16}};
-constexpr int kNarrowValues = 128;
+constexpr ExpandVariant kHalfVariants[] = {{2, 4, 64, 128}, {1, 4, 64, 256}, {1, 4, 16, 256}};
+constexpr ExpandVariant kSplitVariants[] = {
+    {1, 8, 64, 128}, {1, 4, 64, 128}, {1, 4, 32, 256}, {1, 4, 16, 256}};
 constexpr int kMostColumns = 256;
 // Longer sequences than any card holds; key numbers within a chunk are ints.
 constexpr int64_t kMostSequence = int64_t{1} << 30;
@@ -360,27 +392,29 @@ const ExpandVariant* chooseExpand(DType dtype, const MlaSizes& sizes, ExpandPlan
   if (std::max({sizes.headDim, sizes.valueDim, sizes.ropeDim}) > kMostColumns) return nullptr;
   plan.headColumns = static_cast<int>(padTo(sizes.headDim, kGroup));
   plan.keyColumns = static_cast<int>(padTo(plan.headColumns + sizes.ropeDim, 16));
-  plan.valueColumns = static_cast<int>(padTo(sizes.valueDim, 16));
+  plan.valueColumns = static_cast<int>(padTo(sizes.valueDim, 64));
   const int64_t limit = sharedMemoryLimit();
-  for (const ExpandVariant& variant : kVariants) {
-    if (variant.rowTiles == 2 && (sizes.valueDim > kNarrowValues || sizes.numQueries <= 64)) continue;
-    if (variant.warps == 8 && sizes.numQueries <= 64) continue;
-    if (expandSharedBytes(plan, variant, bytesOf(dtype)) <= limit) return &variant;
-  }
-  return nullptr;
+  const auto fits = [&](const ExpandVariant& variant) {
+    return sizes.valueDim <= variant.mostValues &&
+           (sizes.numQueries > 64 || variant.warps * variant.rowTiles == 4) &&
+           expandSharedBytes(plan, variant, bytesOf(dtype)) <= limit;
+  };
+  const auto first = [&](const auto& variants) {
+    const auto* found = std::find_if(std::begin(variants), std::end(variants), fits);
+    return found == std::end(variants) ? nullptr : found;
+  };
+  return dtype == DType::kFloat32 ? first(kSplitVariants) : first(kHalfVariants);
 }
 
 template <typename T>
 ExpandKernel expandKernel(const ExpandVariant& variant, bool tf32) {
   if constexpr (std::is_same_v<T, float>) {
-    if (variant.rowTiles == 2) {
-      return tf32 ? mlaExpandKernel<float, 1, 2, kNarrowValues / 8>
-                  : mlaExpandKernel<float, 2, 2, kNarrowValues / 8>;
-    }
-    return mlaExpandKernel<float, 2, 1, kMostColumns / 8>;
+    if (variant.keyTile == 64)
+      return tf32 ? mlaExpandKernel<T, 1, 1, 64, 16> : mlaExpandKernel<T, 2, 1, 64, 16>;
+    return variant.keyTile == 32 ? mlaExpandKernel<T, 2, 1, 32, 32> : mlaExpandKernel<T, 2, 1, 16, 32>;
   } else {
-    return variant.rowTiles == 2 ? mlaExpandKernel<T, 1, 2, kNarrowValues / 8>
-                                 : mlaExpandKernel<T, 1, 1, kMostColumns / 8>;
+    if (variant.rowTiles == 2) return mlaExpandKernel<T, 1, 2, 64, 16>;
+    return variant.keyTile == 64 ? mlaExpandKernel<T, 1, 1, 64, 32> : mlaExpandKernel<T, 1, 1, 16, 32>;
   }
 }
 
@@ -400,7 +434,6 @@ cudaError_t launchMlaExpand(DType dtype, const MlaExpandedAttention& attention, 
   if (variant == nullptr) return cudaErrorInvalidValue;
   const int64_t rows = variant->warps * kWarpRows * variant->rowTiles;
   plan.warps = variant->warps;
-  plan.keyTile = variant->keyTile;
   plan.queryTiles = (sizes.numQueries + rows - 1) / rows;
   plan.items = plan.queryTiles * sizes.batch * sizes.heads;
   const size_t bytes = bytesOf(dtype);

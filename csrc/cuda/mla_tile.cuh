@@ -1,5 +1,5 @@
-// What the generic attention kernels share: rows of queries, keys and values in shared memory, and products of
-// their fragments on warp-level tensor cores.
+// What the generic attention kernels share: rows of queries, keys and values in shared memory, and products
+// of their fragments on warp-level tensor cores.
 //
 // float32 is multiplied on half-precision tensor cores: a row is scaled by a power of two so that its largest
 // element is about 2^14, and each element is the sum of two float16, big and small, which together hold 22
@@ -28,7 +28,9 @@ constexpr int kTilePadding = 16;
 constexpr int kWarpRows = 16;   // of a product's left operand
 constexpr int kSplitBits = 14;  // a split row's largest element is in [2^14, 2^15)
 
-constexpr int64_t padTo(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+constexpr int64_t padTo(int64_t size, int64_t multiple) {
+  return (size + multiple - 1) / multiple * multiple;
+}
 
 constexpr int64_t rowBytes(int64_t columns, size_t elementBytes) {
   return columns * static_cast<int64_t>(elementBytes) + kTilePadding;
@@ -46,7 +48,8 @@ constexpr int64_t kMostGrid = 0x7fffffff;
 inline int64_t sharedMemoryLimit() {
   int device = 0, bytes = 0;
   if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess) return 0;
+  if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess)
+    return 0;
   return bytes;
 }
 
@@ -93,25 +96,31 @@ __device__ inline int64_t keyRow(const MlaKeys& keys, int64_t b, int64_t s) {
 }
 
 // Starts to bring `columns` elements of a row into shared memory, padded with zeros; zeros alone when not
-// valid. A row's lanes call it together.
+// valid. A row's lanes call it together; `row` must be readable memory also when not valid.
 template <typename T>
-__device__ void loadRow(char* shared, const T* row, int columns, int padded, bool valid, bool by16) {
+__device__ inline void loadRow(char* shared, const T* row, int columns, int padded, bool valid, bool by16) {
   constexpr int kVec = 16 / sizeof(T);
   const int lane = threadIdx.x % kRowLanes;
-  if (by16 && columns > 0) {
-    for (int c = lane * kVec; c < padded; c += kRowLanes * kVec) {
-      const bool inside = valid && c < columns;
-      copyAsync16(shared + c * sizeof(T), inside ? row + c : row, inside);
+  int filled = 0;
+  if (by16) {
+#pragma unroll 4
+    for (int c = lane * kVec; c < columns; c += kRowLanes * kVec) {
+      copyAsync16(shared + c * sizeof(T), row + c, valid);
     }
-  } else {
-    for (int c = lane; c < padded; c += kRowLanes) {
-      reinterpret_cast<T*>(shared)[c] = valid && c < columns ? row[c] : fromFloat<T>(0.0f);
-    }
+    filled = columns;
+  } else if (valid) {
+#pragma unroll 1
+    for (int c = lane; c < columns; c += kRowLanes) reinterpret_cast<T*>(shared)[c] = row[c];
+    filled = columns;
+  }
+#pragma unroll 1
+  for (int c = filled + lane; c < padded; c += kRowLanes) {
+    reinterpret_cast<T*>(shared)[c] = fromFloat<T>(0.0f);
   }
 }
 
-// What a split row was divided by: 2^(exponent − kSplitBits), as `scale`, which is NaN for a row that holds NaN
-// or infinity (its elements are zeros then).
+// What a split row was divided by: 2^(exponent − kSplitBits), as `scale`, which is NaN for a row that holds
+// NaN or infinity (its elements are zeros then).
 struct RowScale {
   float scale, exponent;
 };
