@@ -1,7 +1,7 @@
 import { type DType, dtypes, type FloatDType, narrow, type RawArray } from 'lib/dtype'
 import { type BenchGraph, type GraphName, makeGraph, recipes } from './graphs'
 import { Random } from './random'
-import { mlaSeed, type Workload } from './workloads'
+import type { MlaShape, Workload } from './workloads'
 
 /** An array as it lies in memory: half types as their bits. */
 export interface InputArray {
@@ -29,7 +29,7 @@ export class InputMaker {
 
   make(workload: Workload): Inputs {
     const { op, width, dtype } = workload
-    if (workload.graph === null) return { graph: null, arrays: this.#mla(dtype) }
+    if (workload.graph === null) return { graph: null, arrays: this.#mla(workload.mla!, dtype) }
     const graph = this.#graphOf(workload.graph)
     const numRows = graph.rowPtr.length - 1
     const numEdges = graph.colIdx.length
@@ -45,14 +45,19 @@ export class InputMaker {
     return { graph, arrays: { ...arrays, degrees } }
   }
 
-  #mla(dtype: FloatDType): Record<string, InputArray> {
-    const { batch, length, heads, headDim, rank } = mlaSeed
-    return {
-      q: this.#normals([batch, length, heads, headDim], dtype, 103),
-      kv_latent: this.#normals([batch, length, rank], dtype, 104),
-      w_up_k: this.#normals([rank, heads, headDim], dtype, 105),
-      w_up_v: this.#normals([rank, heads, headDim], dtype, 106),
+  #mla(shape: MlaShape, dtype: FloatDType): Record<string, InputArray> {
+    const { batch, numQueries, numKeys, heads, headDim, rank, ropeDim } = shape
+    // As a trained model's: projections keep the size of what they project.
+    const scaled = 1 / Math.sqrt(rank)
+    const arrays = {
+      q: this.#normals([batch, numQueries, heads, headDim], dtype, 103),
+      kv_latent: this.#normals([batch, numKeys, rank], dtype, 104),
+      w_up_k: this.#normals([rank, heads, headDim], dtype, 105, scaled),
+      w_up_v: this.#normals([rank, heads, headDim], dtype, 106, scaled),
     }
+    if (ropeDim === 0) return arrays
+    const q_rope = this.#normals([batch, numQueries, heads, ropeDim], dtype, 107)
+    return { ...arrays, q_rope, k_rope: this.#normals([batch, numKeys, ropeDim], dtype, 108) }
   }
 
   #graphOf(name: GraphName): BenchGraph {
@@ -65,11 +70,11 @@ export class InputMaker {
     return graph
   }
 
-  #normals(shape: readonly number[], dtype: FloatDType, seed: number): InputArray {
+  #normals(shape: readonly number[], dtype: FloatDType, seed: number, scale = 1): InputArray {
     const length = shape.reduce((a, b) => a * b, 1)
     if (this.#numbers?.length !== length || this.#numbers.seed !== seed) {
       if (length > 1e7) this.#say(`making ${length} random numbers`)
-      this.#numbers = { length, seed, values: new Random(seed).normals(length) }
+      this.#numbers = { length, seed, values: repeatedNormals(length, seed, scale) }
     }
     const { values } = this.#numbers
     if (dtype === 'float32') return { dtype, shape, elements: values }
@@ -77,6 +82,18 @@ export class InputMaker {
     narrow(dtype, values, elements)
     return { dtype, shape, elements }
   }
+}
+
+/** No op gets faster by numbers that come again, and to draw each of a large cache's takes a minute. */
+const mostDrawn = 2 ** 25 - 39 // a prime: rows do not repeat as a whole
+
+function repeatedNormals(length: number, seed: number, scale: number): Float32Array {
+  const drawn = new Random(seed).normals(Math.min(length, mostDrawn))
+  if (scale !== 1) for (let i = 0; i < drawn.length; i++) drawn[i]! *= scale
+  if (length <= mostDrawn) return drawn
+  const values = new Float32Array(length)
+  for (let at = 0; at < length; at += mostDrawn) values.set(drawn.subarray(0, length - at), at)
+  return values
 }
 
 export function rowLengths(rowPtr: Int32Array): Float32Array {

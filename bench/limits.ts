@@ -1,7 +1,7 @@
 import { loadAddon } from 'lib/backends/cuda/addon'
 import { dtypes } from 'lib/dtype'
 import type { Inputs } from './inputs'
-import type { Workload } from './workloads'
+import type { MlaShape, Workload } from './workloads'
 
 /** What the machine can do at best, measured in the same run. */
 export interface Limits {
@@ -18,6 +18,8 @@ export interface Floors {
   readonly bytesUs: number
   /** One row of features read per edge, at the speed of random rows; null where none are gathered. */
   readonly gatherUs: number | null
+  /** The multiplications of attention, at the speed of tensor cores; null for the others. */
+  readonly mathUs: number | null
 }
 
 /** Null on the CPU. */
@@ -72,10 +74,26 @@ export function floors(workload: Workload, inputs: Inputs, limits: Limits): Floo
     launchUs: limits.launchUs,
     bytesUs: (bytes / limits.copyBytesPerSecond) * 1e6,
     gatherUs: gathered && gathered * 1e6,
+    mathUs: workload.mla && (attentionFlops(workload.mla) / mathSpeeds[dtype]) * 1e6,
   }
 }
 
+/**
+ * Floating-point operations per second that tensor cores of an H200 were seen to reach in matrix products; float32
+ * takes three TF32 products for one. Not measured in the run.
+ */
+const mathSpeeds = { float16: 790e12, bfloat16: 790e12, float32: 395e12 / 3 } as const
+
+/** Operations of the cheaper way, absorbed or expanded, of causal attention; both as bench/NOTES.md counts them. */
+export function attentionFlops(shape: MlaShape): number {
+  const { batch, numQueries, numKeys, heads, headDim, rank, ropeDim } = shape
+  const pairs = numQueries * (numKeys - Math.min(numQueries, numKeys) / 2)
+  const expanded = numKeys * rank * 2 * headDim + pairs * (2 * headDim + ropeDim)
+  const absorbed = numQueries * rank * 2 * headDim + pairs * (2 * rank + ropeDim)
+  return 2 * batch * heads * Math.min(expanded, absorbed)
+}
+
 /** The highest of the floors. */
-export function highest({ launchUs, bytesUs, gatherUs }: Floors): number {
-  return Math.max(launchUs, bytesUs, gatherUs ?? 0)
+export function highest({ launchUs, bytesUs, gatherUs, mathUs }: Floors): number {
+  return Math.max(launchUs, bytesUs, gatherUs ?? 0, mathUs ?? 0)
 }

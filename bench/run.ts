@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
+import { widen } from 'lib/dtype'
 import { type DeviceChoice, type DeviceName, defaultDevice, info, setDefaultDevice } from 'warpgraph'
 import { formatTable } from '../examples/table'
-import { widen } from 'lib/dtype'
 import { dumpWorkload } from './dump'
 import { InputMaker, type Inputs } from './inputs'
 import { floors, highest, type Limits, measureLaunch, measureLimits } from './limits'
@@ -18,13 +18,13 @@ const usage = `usage: npm run bench -- [options]
 Times the operations on the graphs of bench/graphs.ts. On a GPU the result stands beside the floors of the machine; on
 the CPU beside TensorFlow.js, which is installed for it on first use.
 
-  --set SET      seed, arxiv, reddit, products, cpu or all; all on a GPU, cpu on the CPU when left out
+  --set SET      seed, arxiv, reddit, products, mla, cpu or all; all on a GPU, cpu on the CPU when left out
   --only TEXT    only workloads whose names contain the text
   --device NAME  cpu, cuda or cuda:N; the best device present when left out
   --out FILE     write the results as JSON
   --dump DIR     write inputs, our results and our times, a folder per workload`
 
-const setNames = ['seed', 'arxiv', 'reddit', 'products', 'cpu', 'all'] as const
+const setNames = ['seed', 'arxiv', 'reddit', 'products', 'mla', 'cpu', 'all'] as const
 
 const say = (line: string) => process.stderr.write(`${line}\n`)
 

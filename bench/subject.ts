@@ -1,3 +1,5 @@
+import { backendFor } from 'lib/device'
+import type { FloatDType, RawArray } from 'lib/dtype'
 import {
   type Csr,
   csr,
@@ -10,8 +12,6 @@ import {
   type Tensor,
   tensor,
 } from 'warpgraph'
-import { backendFor } from 'lib/device'
-import type { FloatDType, RawArray } from 'lib/dtype'
 import type { Inputs } from './inputs'
 import type { Workload } from './workloads'
 
@@ -65,8 +65,9 @@ export class Subject {
         return [values, indices]
       }
       case 'mla_attention': {
-        const [kvLatent, wUpK, wUpV] = others as [Floats, Floats, Floats]
-        return [mlaAttention(first, kvLatent, wUpK, wUpV)]
+        const [kvLatent, wUpK, wUpV, qRope, kRope] = others as Floats[]
+        const rope = qRope === undefined ? {} : { qRope, kRope: kRope! }
+        return [mlaAttention(first, kvLatent!, wUpK!, wUpV!, rope)]
       }
       default:
         return op satisfies never

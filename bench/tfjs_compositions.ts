@@ -151,7 +151,7 @@ function maxByBuckets(tf: Tf, graph: BenchGraph, feat: InputArray): PreparedPeer
 }
 
 function attention(tf: Tf, arrays: Inputs['arrays']): PreparedPeer {
-  const { batch, length, heads, headDim, rank } = mlaSeed
+  const { batch, numKeys: length, heads, headDim, rank } = mlaSeed
   const q = floats(tf, arrays.q!)
   const latent = tf.tensor(arrays.kv_latent!.elements, [batch * length, rank])
   const wUpK = tf.tensor(arrays.w_up_k!.elements, [rank, heads * headDim])

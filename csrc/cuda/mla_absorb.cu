@@ -471,8 +471,8 @@ cudaError_t launchMlaAbsorb(DType dtype, const MlaLatentAttention& attention, co
     return cudaGetLastError();
   });
   if (launched != cudaSuccess || numSplits == 1) return launched;
-  return launchMlaCombine(dtype, plan.partialOut, plan.partialLse, numSplits, sizes, attention.out,
-                          attention.lse, stream);
+  return launchMlaCombine(dtype, {plan.partialOut, plan.partialLse, nullptr, numSplits}, sizes, attention.out,
+                          attention.lse, numSplits, false, stream);
 }
 
 }  // namespace warpgraph

@@ -1,0 +1,202 @@
+// The expanded way: keys and values are projected up for all heads, k = latent·wUpK and v = latent·wUpV, and
+// ordinary attention runs over them. It costs fewer operations than absorbing when queries are many.
+//
+// The workspace is bounded: keys are expanded chunk by chunk, and the chunks' results merged by their
+// log-sum-exp; sequences go in groups. How keys are cut does not depend on the batch.
+//
+// A value that is not finite would reach queries that do not see it, as 0·NaN: the product that makes the
+// values notes it, the kernels then do nothing, and the plain kernel behind them computes all.
+#include <algorithm>
+
+#include "cuda/matmul.h"
+#include "cuda/mla_expand.h"
+#include "cuda/mla_paths.h"
+#include "cuda/mla_plain.h"
+#include "cuda/mla_prefill_hopper.h"
+#include "cuda/workspace.h"
+
+namespace warpgraph {
+namespace {
+
+constexpr int64_t kChunkBytes = int64_t{1} << 28;  // of one sequence's keys and values, about
+constexpr int64_t kGroupBytes = int64_t{1} << 29;  // of those of the sequences of a group, if more than one
+constexpr int64_t kChunkStep = 128;                // what a chunk's keys are a multiple of
+
+// How keys and sequences are cut.
+struct Cut {
+  int64_t chunk, group;
+};
+
+Cut cutOf(DType dtype, const MlaSizes& sizes, const MlaKeys& keys) {
+  const int64_t perKey =
+      sizes.heads * (sizes.headDim + sizes.valueDim) * static_cast<int64_t>(bytesOf(dtype));
+  const int64_t fitting = kChunkBytes / std::max(perKey, int64_t{1}) / kChunkStep * kChunkStep;
+  const int64_t chunk = std::min(std::max(fitting, kChunkStep), keys.numKeys);
+  const int64_t perSequence = std::max(chunk * perKey, int64_t{1});
+  return {chunk, std::clamp(kGroupBytes / perSequence, int64_t{1}, std::max(sizes.batch, int64_t{1}))};
+}
+
+struct ExpandedWorkspace {
+  int* state;  // zeros at first: whether a value is not finite, then what the Hopper kernel counts by
+  int64_t stateBytes;
+  void *k, *v;     // (group, chunk, heads, headDim) and (…, valueDim)
+  float* running;  // (group, numQueries, heads, valueDim), with several chunks
+  float* lse;      // (group, heads, numQueries), with several chunks and no lse asked for
+  void* plain;
+  size_t bytes;
+};
+
+ExpandedWorkspace layOut(DType dtype, const MlaAttention& attention, const MlaSizes& sizes, void* base) {
+  const Cut cut = cutOf(dtype, sizes, attention.keys);
+  const auto elementBytes = static_cast<int64_t>(bytesOf(dtype));
+  const bool isCut = cut.chunk < attention.keys.numKeys;
+  WorkspaceLayout layout(base);
+  ExpandedWorkspace workspace = {};
+  workspace.stateBytes = static_cast<int64_t>(sizeof(int)) + mlaPrefillHopperWorkspaceBytes();
+  workspace.state = layout.take<int>(workspace.stateBytes);
+  const int64_t rows = cut.group * cut.chunk * sizes.heads;
+  workspace.k = layout.take(rows * sizes.headDim * elementBytes);
+  workspace.v = layout.take(rows * sizes.valueDim * elementBytes);
+  const int64_t queries = cut.group * sizes.numQueries * sizes.heads;
+  if (isCut)
+    workspace.running = layout.take<float>(queries * sizes.valueDim * static_cast<int64_t>(sizeof(float)));
+  if (isCut && attention.lse == nullptr)
+    workspace.lse = layout.take<float>(queries * static_cast<int64_t>(sizeof(float)));
+  workspace.plain = layout.take(static_cast<int64_t>(mlaPlainWorkspaceBytes(sizes)));
+  workspace.bytes = layout.bytes();
+  return workspace;
+}
+
+const void* offset(const void* pointer, int64_t elements, DType dtype) {
+  if (pointer == nullptr) return nullptr;
+  return static_cast<const char*>(pointer) + elements * static_cast<int64_t>(bytesOf(dtype));
+}
+
+// The attention of sequences first … first + count − 1 alone, and its sizes.
+struct Group {
+  MlaAttention attention;
+  MlaSizes sizes;
+};
+
+Group groupOf(DType dtype, const MlaAttention& all, const MlaSizes& allSizes, int64_t first, int64_t count) {
+  Group group{all, allSizes};
+  group.sizes.batch = count;
+  MlaAttention& attention = group.attention;
+  const int64_t queries = first * allSizes.numQueries * allSizes.heads;
+  attention.q = offset(all.q, queries * allSizes.headDim, dtype);
+  attention.qRope = offset(all.qRope, queries * allSizes.ropeDim, dtype);
+  attention.out = const_cast<void*>(offset(all.out, queries * allSizes.valueDim, dtype));
+  if (all.lse != nullptr) attention.lse = all.lse + queries;
+  MlaKeys& keys = attention.keys;
+  if (keys.lengths != nullptr) keys.lengths += first;
+  if (keys.blockTable != nullptr) {
+    keys.blockTable += first * keys.pagesPerSequence;
+  } else {
+    keys.latent = offset(keys.latent, first * keys.numKeys * allSizes.rank, dtype);
+    keys.rope = offset(keys.rope, first * keys.numKeys * allSizes.ropeDim, dtype);
+  }
+  return group;
+}
+
+// Rows of the latents times an up-projection (rank, heads · width); rows past a length are zeros.
+Matmul expansion(DType dtype, const Group& group, int64_t firstKey, int64_t numKeys, const void* weights,
+                 int64_t width, void* to) {
+  const MlaSizes& sizes = group.sizes;
+  const MlaKeys& keys = group.attention.keys;
+  Matmul matmul = {};
+  matmul.batch = sizes.batch;
+  matmul.m = numKeys;
+  matmul.n = sizes.heads * width;
+  matmul.k = sizes.rank;
+  matmul.aRow = sizes.rank;
+  if (keys.blockTable != nullptr) {
+    matmul.a = keys.latent;
+    matmul.pages = {keys.blockTable, keys.pagesPerSequence, keys.pageSize, keys.numPages, firstKey};
+  } else {
+    matmul.a = offset(keys.latent, firstKey * sizes.rank, dtype);
+    matmul.aBatch = keys.numKeys * sizes.rank;
+  }
+  matmul.b = weights;
+  matmul.bRow = matmul.n;
+  matmul.c = to;
+  matmul.cRow = matmul.n;
+  matmul.cBatch = numKeys * matmul.n;
+  matmul.tf32 = sizes.tf32;
+  matmul.large = true;
+  matmul.rowLimits = keys.lengths;
+  matmul.rowLimitOffset = firstKey;
+  return matmul;
+}
+
+cudaError_t launchGroup(DType dtype, const Group& group, int64_t chunk, const ExpandedWorkspace& workspace,
+                        const LaunchTarget& target) {
+  const MlaSizes& sizes = group.sizes;
+  const MlaAttention& attention = group.attention;
+  const int64_t numKeys = attention.keys.numKeys;
+  const DeviceLimits& limits = target.limits;
+  const bool onHopper = mlaPrefillHopperTakes(dtype, sizes, attention.keys, limits.computeCapability);
+  int* nonFinite = workspace.state;
+  // Without keys one empty chunk writes the zeros.
+  int64_t first = 0;
+  do {
+    const int64_t count = std::min(chunk, numKeys - first);
+    Matmul makeKeys = expansion(dtype, group, first, count, attention.wUpK, sizes.headDim, workspace.k);
+    Matmul makeValues = expansion(dtype, group, first, count, attention.wUpV, sizes.valueDim, workspace.v);
+    makeValues.nonFinite = nonFinite;
+    for (const Matmul& matmul : {makeKeys, makeValues}) {
+      const cudaError_t error =
+          launchMatmul(dtype, matmul, limits.computeCapability, limits.multiprocessors, target.stream);
+      if (error != cudaSuccess) return error;
+    }
+    MlaExpandedAttention expanded = {};
+    expanded.q = attention.q;
+    expanded.qRope = attention.qRope;
+    expanded.k = workspace.k;
+    expanded.v = workspace.v;
+    expanded.keys = attention.keys;
+    expanded.firstKey = first;
+    expanded.chunkKeys = count;
+    expanded.first = first == 0;
+    expanded.last = first + count >= numKeys;
+    expanded.running = workspace.running;
+    expanded.out = attention.out;
+    expanded.lse = attention.lse != nullptr ? attention.lse : workspace.lse;
+    expanded.nonFinite = nonFinite;
+    const cudaError_t error = onHopper ? launchMlaPrefillHopper(dtype, expanded, sizes, nonFinite + 1,
+                                                                limits.multiprocessors, target.stream)
+                                       : launchMlaExpand(dtype, expanded, sizes, target.stream);
+    if (error != cudaSuccess) return error;
+    first += chunk;
+  } while (first < numKeys);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+bool mlaExpandedTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, const DeviceLimits& limits) {
+  return mlaPrefillHopperTakes(dtype, sizes, keys, limits.computeCapability) ||
+         mlaExpandTakes(dtype, sizes, keys, limits.computeCapability);
+}
+
+size_t mlaExpandedWorkspaceBytes(DType dtype, const MlaAttention& attention, const MlaSizes& sizes,
+                                 const DeviceLimits&) {
+  return layOut(dtype, attention, sizes, nullptr).bytes;
+}
+
+cudaError_t launchMlaExpanded(DType dtype, const MlaAttention& attention, const MlaSizes& sizes, void* base,
+                              const LaunchTarget& target) {
+  const ExpandedWorkspace workspace = layOut(dtype, attention, sizes, base);
+  const Cut cut = cutOf(dtype, sizes, attention.keys);
+  cudaError_t error =
+      cudaMemsetAsync(workspace.state, 0, static_cast<size_t>(workspace.stateBytes), target.stream);
+  for (int64_t first = 0; error == cudaSuccess && first < sizes.batch; first += cut.group) {
+    const int64_t count = std::min(cut.group, sizes.batch - first);
+    error = launchGroup(dtype, groupOf(dtype, attention, sizes, first, count), cut.chunk, workspace, target);
+  }
+  if (error != cudaSuccess) return error;
+  MlaPlainAttention plain = plainOf(attention, sizes);
+  plain.onlyIf = workspace.state;
+  return launchMlaPlain(dtype, plain, sizes, workspace.plain, target);
+}
+
+}  // namespace warpgraph
