@@ -27,10 +27,12 @@ constexpr int kKeyWarps = 3;
 constexpr int kWeightWarps = 2;
 static_assert(kKeyWarps + 2 * kWeightWarps + 1 == kWarps, "every warp copies something");
 constexpr int kVectorBytes = 16;
+constexpr int kColumns = 4;  // that a lane sums at once
 constexpr int kMostQueriesPerWarp = 4;
 constexpr int64_t kMostSharedBytes = 48 << 10;  // what every card grants without being asked
-constexpr int64_t kMostProducts = 1 << 25;      // from there on tensor cores are worth their launches
+constexpr int64_t kMostProducts = 1 << 24;      // from there on tensor cores are worth their launches
 constexpr int64_t kMostGrid = 65535;            // blocks in y and z
+constexpr int64_t kFar = 1 << 30;               // past all keys
 constexpr float kLog2e = 1.4426950408889634f;
 constexpr float kLn2 = 0.6931471805599453f;
 
@@ -45,6 +47,8 @@ struct Layout {
       scratch;  // of a warp, in floats: the absorbed query, the sum of latents, the weights
   int keysAt, wUpKAt, wUpVAt, queriesAt, scratchAt, bytes;       // bytes from the start
   unsigned headDivisor, rankDivisor, valueDivisor, ropeDivisor;  // ⌈2³² / chunks of a row⌉, 0 for one
+  int rankLaneBits, valueLaneBits;                               // logarithms of lanes side by side on a row
+  int queryOffset;  // where it is given; past all keys when not causal
   int tileQueries, tiles;
 };
 
@@ -67,6 +71,13 @@ int64_t chunkBytes(DType dtype, const MlaSizes& sizes) {
   return 2;
 }
 
+// The logarithm of how many lanes, side by side, read a row of this length, kColumns elements each.
+int laneBitsFor(int64_t length) {
+  int bits = 5;
+  while (bits > 2 && (int64_t{kColumns} << (bits - 1)) >= length) --bits;
+  return bits;
+}
+
 // False when it does not fit.
 bool layOut(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int queriesPerWarp, Layout* layout) {
   for (const int64_t size : {sizes.headDim, sizes.valueDim, sizes.rank, sizes.ropeDim, keys.numKeys}) {
@@ -76,7 +87,7 @@ bool layOut(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int queries
   const auto width = [&](int64_t length) { return roundUp(length * element, kVectorBytes); };
   const int64_t keyBytes = oddVectors(width(sizes.rank) + width(sizes.ropeDim));
   const int64_t headBytes = oddVectors(width(sizes.headDim));
-  const int64_t valueBytes = roundUp(sizes.valueDim * element, sizeof(int));
+  const int64_t valueBytes = width(sizes.valueDim);
   const int64_t queryBytes = width(sizes.headDim) + width(sizes.ropeDim);
   layout->tileQueries =
       static_cast<int>(std::min(roundUp(sizes.numQueries, kWarps), int64_t{queriesPerWarp} * kWarps));
@@ -112,6 +123,9 @@ bool layOut(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int queries
   layout->rankDivisor = divisor(sizes.rank);
   layout->valueDivisor = divisor(sizes.valueDim);
   layout->ropeDivisor = divisor(sizes.ropeDim);
+  layout->queryOffset = static_cast<int>(sizes.causal ? std::clamp(sizes.queryOffset, -kFar, kFar) : kFar);
+  layout->rankLaneBits = laneBitsFor(sizes.rank);
+  layout->valueLaneBits = laneBitsFor(sizes.valueDim);
   layout->contextStart = static_cast<int>(absorbed);
   layout->weightsStart = static_cast<int>(absorbed + context);
   layout->scratch = static_cast<int>(scratch);
@@ -194,32 +208,36 @@ __device__ float dotRows(const A* a, const T* b, int width) {
   }
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
-// Σ weights[i]·column[i·stride] over i < length, and Σ weights[i] into *sum; weights are aligned to four.
+
+// Σ weights[i]·rows[i·stride] over i < length, for kColumns columns; and Σ weights[i] into *sum. 1 <<
+// laneBits lanes lie side by side on a row, so that the warp reads several rows at once; the sums over all
+// rows are in every lane.
 template <typename T>
-__device__ float dotColumn(const float* weights, const T* column, int stride, int length, float* sum) {
-  float4 dots = {0.0f, 0.0f, 0.0f, 0.0f};
-  float4 sums = {0.0f, 0.0f, 0.0f, 0.0f};
-  int i = 0;
-#pragma unroll 2
-  for (; i + 4 <= length; i += 4) {
-    const float4 four = *reinterpret_cast<const float4*>(weights + i);
-    dots.x += four.x * toFloat(column[i * stride]);
-    dots.y += four.y * toFloat(column[(i + 1) * stride]);
-    dots.z += four.z * toFloat(column[(i + 2) * stride]);
-    dots.w += four.w * toFloat(column[(i + 3) * stride]);
-    sums.x += four.x;
-    sums.y += four.y;
-    sums.z += four.z;
-    sums.w += four.w;
+__device__ float4 sumRows(const float* weights, const T* rows, int stride, int length, int laneBits, int lane,
+                          float* sum) {
+  float4 total = {0.0f, 0.0f, 0.0f, 0.0f};
+  float weightSum = 0.0f;
+#pragma unroll 4
+  for (int i = lane >> laneBits; i < length; i += kWarpSize >> laneBits) {
+    float four[kColumns];
+    readVector(rows + i * stride, four);
+    const float weight = weights[i];
+    total.x += weight * four[0];
+    total.y += weight * four[1];
+    total.z += weight * four[2];
+    total.w += weight * four[3];
+    weightSum += weight;
   }
-  // Not padded: what stands behind the last key may be NaN.
 #pragma unroll 1
-  for (; i < length; ++i) {
-    dots.x += weights[i] * toFloat(column[i * stride]);
-    sums.x += weights[i];
+  for (int offset = 1 << laneBits; offset < kWarpSize; offset *= 2) {
+    total.x += __shfl_xor_sync(kFullWarp, total.x, offset);
+    total.y += __shfl_xor_sync(kFullWarp, total.y, offset);
+    total.z += __shfl_xor_sync(kFullWarp, total.z, offset);
+    total.w += __shfl_xor_sync(kFullWarp, total.w, offset);
+    weightSum += __shfl_xor_sync(kFullWarp, weightSum, offset);
   }
-  *sum = (sums.x + sums.y) + (sums.z + sums.w);
-  return (dots.x + dots.y) + (dots.z + dots.w);
+  *sum = weightSum;
+  return total;
 }
 
 __device__ float warpMaximum(float value) {
@@ -253,7 +271,9 @@ __global__ void __launch_bounds__(kThreads)
   // Of the tile's first query and this head, as a row of (batch, numQueries, heads, …).
   const int firstRow = (b * numQueries + firstQuery) * heads + head;
   waitForInputs();
-  const int64_t length = mlaLength(attention.keys, b);
+  const int length = static_cast<int>(mlaLength(attention.keys, b));
+  const int offset = sizes.causal && !sizes.hasQueryOffset ? length - numQueries : layout.queryOffset;
+  const auto seenBy = [&](int t) { return min(max(firstQuery + t + 1 + offset, 0), length); };
 
   // Each tensor has warps of its own, so that no warp waits for the addresses of another's.
   const auto threadFrom = [&](int firstWarp) {
@@ -261,7 +281,7 @@ __global__ void __launch_bounds__(kThreads)
   };
   if (warp < kKeyWarps) {
     // The tile's last query sees most.
-    const int tileSees = static_cast<int>(mlaSeen(sizes, length, firstQuery + count - 1));
+    const int tileSees = seenBy(count - 1);
     const T* latents = static_cast<const T*>(attention.keys.latent);
     copyRows<kChunk>(threadFrom(0), kKeyWarps * kWarpSize, keys, layout.keyStride, tileSees, rank,
                      layout.rankWidth, layout.rankDivisor,
@@ -300,7 +320,7 @@ __global__ void __launch_bounds__(kThreads)
   float* weights = absorbed + layout.weightsStart;
 #pragma unroll 1
   for (int t = warp; t < count; t += kWarps) {
-    const int sees = static_cast<int>(mlaSeen(sizes, length, firstQuery + t));
+    const int sees = seenBy(t);
     const T* query = queries + t * layout.queryStride;
 #pragma unroll 1
     for (int r = lane; r < layout.rankWidth; r += kWarpSize) {
@@ -326,21 +346,32 @@ __global__ void __launch_bounds__(kThreads)
     for (int s = lane; s < sees; s += kWarpSize) weights[s] = exp2f(weights[s] - base);
     __syncwarp();
 
-    // Every lane reads all weights for its sum of latents, and so has their sum without asking the others.
     float sum = 0.0f;
+    const int rankLanes = 1 << layout.rankLaneBits;
 #pragma unroll 1
-    for (int r = lane; r < rank || r == lane; r += kWarpSize) {
-      const float value = dotColumn(weights, keys + min(r, max(rank - 1, 0)), layout.keyStride, sees, &sum);
-      if (r < rank) context[r] = value;
+    for (int first = 0; first == 0 || first < rank; first += kColumns * rankLanes) {
+      const int column = first + (lane & (rankLanes - 1)) * kColumns;
+      // A lane past the row's end reads its start, to no avail.
+      const float4 total = sumRows(weights, keys + (column < rank ? column : 0), layout.keyStride, sees,
+                                   layout.rankLaneBits, lane, &sum);
+      if (column < rank && lane < rankLanes) *reinterpret_cast<float4*>(context + column) = total;
     }
     __syncwarp();
     T* out = static_cast<T*>(attention.out) + (firstRow + t * heads) * valueDim;
-    const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
+    const float factor = sum == 0.0f ? 0.0f : __fdividef(1.0f, sum);
+    const int valueLanes = 1 << layout.valueLaneBits;
 #pragma unroll 1
-    for (int d = lane; d < valueDim; d += kWarpSize) {
+    for (int first = 0; first < valueDim; first += kColumns * valueLanes) {
+      const int column = first + (lane & (valueLanes - 1)) * kColumns;
       float unused;
-      const float value = dotColumn(context, wUpV + d, layout.valueStride, rank, &unused);
-      out[d] = fromFloat<T>(sum == 0.0f ? 0.0f : value * factor);
+      const float4 total = sumRows(context, wUpV + (column < valueDim ? column : 0), layout.valueStride, rank,
+                                   layout.valueLaneBits, lane, &unused);
+      if (lane >= valueLanes) continue;
+      const float values[kColumns] = {total.x, total.y, total.z, total.w};
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) {
+        if (column + j < valueDim) out[column + j] = fromFloat<T>(sum == 0.0f ? 0.0f : values[j] * factor);
+      }
     }
     if (attention.lse != nullptr && lane == 0) {
       const float logSum = sum == 0.0f ? -INFINITY : (highest + log2f(sum)) * kLn2;
