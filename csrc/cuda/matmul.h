@@ -40,7 +40,8 @@ struct Matmul {
 
 // float16 and bfloat16 are multiplied on tensor cores and summed in float32, and the sum is rounded once. Of
 // a row of the result the bits depend on that row, on B, on n, k, the dtype, the strides, the alignment of
-// the pointers and `large`, never on m or batch.
+// the pointers, the page size and first row, and `large`, never on m or batch. What is not finite in a row of
+// A makes that row of the result, and no other, not finite; of an infinite float32 it makes NaN.
 cudaError_t launchMatmul(DType dtype, const Matmul& matmul, int computeCapability, int numMultiprocessors,
                          cudaStream_t stream);
 

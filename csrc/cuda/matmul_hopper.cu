@@ -73,7 +73,8 @@ __device__ void produce(const Matmul& matmul, const Tiles& tiles, const CUtensor
 // Whether a float32 stays finite when it is rounded to the type.
 template <typename T>
 __device__ bool isFiniteAs(float value) {
-  return fabsf(value) < (std::is_same_v<T, __half> ? 65520.0f : __uint_as_float(0x7f7f8000));
+  const float limit = std::is_same_v<T, __half> ? 65520.0f : __uint_as_float(0x7f7f8000);
+  return fabsf(value) < limit;
 }
 
 // Rounds a warpgroup's 64×256 sums, zeros from row `live` on, into shared memory in swizzled boxes of 64×64,

@@ -48,9 +48,10 @@ __device__ void arriveAsWarp(uint64_t* barrier) {
   if (threadIdx.x % kWarpSize == 0) barrierArrive(barrier);
 }
 
-// The two TF32 numbers; see Fragment in matmul_mma.cuh.
+// The two TF32 numbers, or the only one; see Fragment in matmul_mma.cuh.
+template <bool kSplit>
 __device__ uint32_t bigOf(uint32_t bits) {
-  return (bits + 0x1000u) & 0xffffe000u;
+  return kSplit ? (bits + 0x1000u) & 0xffffe000u : toTf32(__uint_as_float(bits));
 }
 __device__ uint32_t smallOf(uint32_t bits, uint32_t big) {
   return __float_as_uint(__uint_as_float(bits) - __uint_as_float(big));
@@ -102,7 +103,7 @@ __device__ void convert(const Matmul& matmul, const Tiles& tiles, const Shared& 
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           bits[i] = *reinterpret_cast<const uint32_t*>(from + (piece * 4 + i) * kColumns * sizeof(float));
-          big[i] = bigOf(bits[i]);
+          big[i] = bigOf<kSplit>(bits[i]);
         }
         char* at = to + (piece ^ column % 8) * 16;
         *reinterpret_cast<uint4*>(at) = make_uint4(big[0], big[1], big[2], big[3]);
@@ -171,7 +172,7 @@ __device__ void consume(const Matmul& matmul, const Tiles& tiles, int consumer, 
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const uint32_t bits = big[step][i];
-          big[step][i] = bigOf(bits);
+          big[step][i] = bigOf<kSplit>(bits);
           small[step][i] = smallOf(bits, big[step][i]);
           // Computed here, not between products, which may not be under way when their registers are written.
           asm volatile("" : "+r"(big[step][i]), "+r"(small[step][i]));
