@@ -42,6 +42,10 @@ __device__ Pieces piecesOf(const CombineArguments& a, int64_t b, int row, int64_
                 static_cast<int>(p.numSplits), rows * a.rank, rows, 0};
   if (p.shares != nullptr) {
     const int2 share = p.shares[b];
+    if (share.y < 0) {  // as with a fixed number of splits
+      pieces.count = share.y < -1 ? -share.y : 0;
+      return pieces;
+    }
     pieces.first = int64_t{2} * share.x + 1;
     pieces.step = 2;
     pieces.count = share.y > 1 ? share.y : 0;

@@ -15,8 +15,8 @@ namespace warpgraph {
 // With equal shares (numSplits 0) a sequence is cut where a share of all the keys ends: then
 // shares (batch) = {first share, number of shares that the sequence lies in}, out (2·shares, numQueries,
 // heads, rank), lse (2·shares, heads, numQueries). Share i leaves in slot 2·i what continues a sequence begun
-// by an earlier share, in slot 2·i + 1 a sequence's beginning. A sequence of one share is left alone: its
-// result is written already.
+// by an earlier share, in slot 2·i + 1 a sequence's beginning; {0, −n} says that the sequence has n splits,
+// as above. A sequence of one share or split is left alone: its result is written already.
 struct MlaPartials {
   const float* out;
   const float* lse;

@@ -13,7 +13,7 @@ using namespace decode;
 constexpr int64_t kMostRank = kLatentBoxes * kBoxColumns;
 constexpr int64_t kNarrowRows = 32;
 constexpr int64_t kMostGridY = 65535;
-constexpr int kWideOverhead = 3, kNarrowOverhead = 1;  // tiles, see DecodeArguments
+constexpr int kWideOverhead = 4, kNarrowOverhead = 2;  // tiles, see DecodeArguments
 constexpr int64_t kWaves = 4;                          // of blocks, when query tiles nearly fill the card
 
 struct Plan {
@@ -91,14 +91,6 @@ cudaError_t encodeMaps(Maps& maps, DType dtype, const MlaLatentAttention& attent
   return encode(&maps.rope, dtype, keys.rope, sizes.ropeDim, rows, planes, sizes.ropeDim, copyRows);
 }
 
-// With room to align it.
-template <typename Shared>
-constexpr size_t sharedBytesOf() {
-  constexpr size_t kBytes = sizeof(Shared) + 1024;
-  static_assert(kBytes <= 227 * 1024);
-  return kBytes;
-}
-
 template <typename Kernel>
 cudaError_t launch(Kernel kernel, size_t sharedBytes, int threads, dim3 grid, const Maps& maps,
                    const DecodeArguments& arguments, cudaStream_t stream) {
@@ -114,14 +106,14 @@ template <typename T>
 cudaError_t launchFor(int tileRows, dim3 grid, const Maps& maps, const DecodeArguments& arguments,
                       cudaStream_t stream) {
   if (tileRows == 16) {
-    return launch(mlaNarrowKernel<T, 16>, sharedBytesOf<NarrowShared<16>>(), kNarrowThreads, grid, maps,
-                  arguments, stream);
+    return launch(mlaNarrowKernel<T, 16>, sizeof(NarrowShared<16>), kNarrowThreads, grid, maps, arguments,
+                  stream);
   }
   if (tileRows == 32) {
-    return launch(mlaNarrowKernel<T, 32>, sharedBytesOf<NarrowShared<32>>(), kNarrowThreads, grid, maps,
-                  arguments, stream);
+    return launch(mlaNarrowKernel<T, 32>, sizeof(NarrowShared<32>), kNarrowThreads, grid, maps, arguments,
+                  stream);
   }
-  return launch(mlaWideKernel<T>, sharedBytesOf<WideShared>(), kWideThreads, grid, maps, arguments, stream);
+  return launch(mlaWideKernel<T>, sizeof(WideShared), kWideThreads, grid, maps, arguments, stream);
 }
 
 bool isAligned(const void* pointer) {

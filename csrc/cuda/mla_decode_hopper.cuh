@@ -16,6 +16,7 @@ constexpr int kBoxColumns = 64;           // a row of a box: 128 bytes, the span
 constexpr int kLatentBoxes = 8;           // up to 512 columns
 constexpr int kBoxes = kLatentBoxes + 1;  // and the rope part, last
 constexpr unsigned kBoxBytes = kTile * kBoxColumns * 2;
+constexpr size_t kMostShared = 227 * 1024;
 constexpr int kMostCopies = 4;  // of a box of keys: pages have at least 16
 constexpr int kLeastShare = 4;  // tiles: shorter shares would cost more to merge than they save
 
@@ -58,14 +59,17 @@ __device__ inline int tilesOf(const DecodeArguments& a, int64_t b) {
   return ceilTiles(mlaSeen(a.sizes, mlaLength(a.keys, b), a.sizes.numQueries - 1));
 }
 
-// Equal shares of all tiles, laid end to end, each sequence preceded by a.overhead tiles for the work that a
-// sequence costs whatever its length. Where a share begins:
+// How the blocks share the keys, unless the caller fixed the number of splits: where all sequences have
+// equally many tiles and it costs no more, every sequence in equally many splits, since a piece costs
+// a.overhead tiles' time whatever its length, most of it for partial results. Else equal shares of all tiles,
+// laid end to end, each sequence preceded by a.overhead tiles.
 struct ShareStart {
+  int splits;    // or 0: shares
   int total;     // tiles
   int shares;    // may be fewer than blocks
   int sequence;  // that holds the share's first tile
   int before;    // tiles before that sequence
-  int warpTotals[12];
+  int warpTotals[12], warpLeast[12], warpMost[12];
 };
 
 // The first tile of share i, i·total / shares, without 64-bit divisions.
@@ -80,6 +84,17 @@ __device__ inline int shareOf(int tile, int total, int shares) {
   return i;
 }
 
+// The number of splits of `batch` sequences of `tiles` tiles for `blocks` blocks, 0 where shares are better.
+__device__ inline int equalSplits(const DecodeArguments& a, int tiles, int batch, int blocks) {
+  if (tiles == 0) return 1;
+  const int splits = batch < blocks ? max(min(blocks / batch, tiles / kLeastShare), 1) : 1;
+  const int rounds = (batch * splits + blocks - 1) / blocks;
+  const int cost = rounds * ((tiles + splits - 1) / splits + (splits > 1 ? a.overhead : 1));
+  const int piecesOfShare = 2;
+  const int64_t shareTiles = max(int64_t{tiles} * batch / blocks, int64_t{kLeastShare});
+  return cost <= shareTiles + piecesOfShare * a.overhead ? splits : 0;
+}
+
 // Computed by the whole block, since lengths are known to the GPU only.
 template <int kThreads>
 __device__ void findShare(const DecodeArguments& a, ShareStart& start) {
@@ -90,23 +105,37 @@ __device__ void findShare(const DecodeArguments& a, ShareStart& start) {
   const int perThread = (batch + kThreads - 1) / kThreads;
   const int first = min(static_cast<int>(threadIdx.x) * perThread, batch);
   const int last = min(first + perThread, batch);
-  int mine = 0;
-  for (int b = first; b < last; ++b) mine += tilesOf(a, b) + a.overhead;
+  int mine = 0, least = INT32_MAX, most = 0;
+  for (int b = first; b < last; ++b) {
+    const int tiles = tilesOf(a, b);
+    mine += tiles + a.overhead;
+    least = min(least, tiles);
+    most = max(most, tiles);
+  }
+  least = warpMin<1>(least);
+  most = warpMax<1>(most);
   int upToMine = mine;
   for (int offset = 1; offset < kWarpSize; offset *= 2) {
     const int other = __shfl_up_sync(kFullWarp, upToMine, offset);
     if (lane >= offset) upToMine += other;
   }
-  if (lane == kWarpSize - 1) start.warpTotals[warp] = upToMine;
+  if (lane == kWarpSize - 1) {
+    start.warpTotals[warp] = upToMine;
+    start.warpLeast[warp] = least;
+    start.warpMost[warp] = most;
+  }
   __syncthreads();
   int total = 0, before = upToMine - mine;
   for (int w = 0; w < kWarps; ++w) {
     if (w < warp) before += start.warpTotals[w];
     total += start.warpTotals[w];
+    least = min(least, start.warpLeast[w]);
+    most = max(most, start.warpMost[w]);
   }
   const int shares = min(static_cast<int>(gridDim.y), max(total / kLeastShare, 1));
   const int position = shareBegin(min(static_cast<int>(blockIdx.y), shares), total, shares);
   if (threadIdx.x == 0) {
+    start.splits = least == most ? equalSplits(a, least, batch, static_cast<int>(gridDim.y)) : 0;
     start.total = total;
     start.shares = shares;
     if (static_cast<int>(blockIdx.y) >= shares) start.sequence = batch;
@@ -134,9 +163,10 @@ class Pieces {
   __device__ void start(const DecodeArguments& a, const ShareStart& start) {
     split_ = before_ = begin_ = end_ = lastBefore_ = 0;
     total_ = shares_ = 1;
-    if (a.numSplits > 0) {
-      sequence_ = static_cast<int>(blockIdx.y) / a.numSplits;
-      split_ = static_cast<int>(blockIdx.y) % a.numSplits;
+    splits_ = a.numSplits > 0 ? a.numSplits : start.splits;
+    if (splits_ > 0) {
+      sequence_ = static_cast<int>(blockIdx.y) / splits_;
+      split_ = static_cast<int>(blockIdx.y) % splits_;
       return;
     }
     sequence_ = start.sequence;
@@ -149,11 +179,14 @@ class Pieces {
 
   __device__ bool next(const DecodeArguments& a, const QueryRows& rows, Piece& piece) {
     if (sequence_ >= a.sizes.batch) return false;
-    return a.numSplits > 0 ? nextSplit(a, rows, piece) : nextOfShare(a, rows, piece);
+    return splits_ > 0 ? nextSplit(a, rows, piece) : nextOfShare(a, rows, piece);
   }
 
-  // The shares in which the last piece's sequence lies: {first, count}.
+  // Whether the last piece is its sequence's first.
+  __device__ bool isFirst() const { return first_; }
+  // Where the last piece's sequence lies, as MlaPartials wants it.
   __device__ int2 sharesOfSequence(const DecodeArguments& a) const {
+    if (splits_ > 0) return {0, -splits_};
     const int firstTile = lastBefore_ + a.overhead;
     if (before_ == firstTile) return {0, 1};
     const int first = shareOf(firstTile, total_, shares_);
@@ -163,12 +196,13 @@ class Pieces {
  private:
   __device__ bool nextSplit(const DecodeArguments& a, const QueryRows& rows, Piece& piece) {
     const int64_t tiles = tilesOf(a, sequence_);
-    fill(a, rows, piece, static_cast<int>(split_ * tiles / a.numSplits),
-         static_cast<int>((split_ + 1) * tiles / a.numSplits));
-    piece.slot = a.numSplits == 1 ? -1 : split_ * static_cast<int>(a.sizes.batch) + sequence_;
+    fill(a, rows, piece, static_cast<int>(split_ * tiles / splits_),
+         static_cast<int>((split_ + 1) * tiles / splits_));
+    piece.slot = splits_ == 1 ? -1 : split_ * static_cast<int>(a.sizes.batch) + sequence_;
+    first_ = split_ == 0;
     const int item = split_ + static_cast<int>(gridDim.y);
-    sequence_ += item / a.numSplits;
-    split_ = item % a.numSplits;
+    sequence_ += item / splits_;
+    split_ = item % splits_;
     return true;
   }
 
@@ -182,7 +216,8 @@ class Pieces {
       const bool mine = end > begin || (tiles == 0 && before_ >= begin_);
       if (mine) {
         fill(a, rows, piece, begin, end);
-        piece.slot = end - begin == tiles ? -1 : 2 * static_cast<int>(blockIdx.y) + (begin == 0 ? 1 : 0);
+        first_ = begin == 0;
+        piece.slot = end - begin == tiles ? -1 : 2 * static_cast<int>(blockIdx.y) + (first_ ? 1 : 0);
       }
       lastBefore_ = before_;
       before_ = firstTile + tiles;
@@ -202,7 +237,8 @@ class Pieces {
     piece.everyoneSees = static_cast<int>(mlaSeen(a.sizes, length, rows.firstQuery));
   }
 
-  int sequence_, split_, before_, begin_, end_, total_, shares_, lastBefore_;
+  int sequence_, split_, before_, begin_, end_, total_, shares_, lastBefore_, splits_;
+  bool first_;
 };
 
 // A warpgroup's walk over its block's pieces, in shared memory for the sake of registers.
@@ -218,7 +254,7 @@ __device__ inline const Piece* nextPiece(PieceWalk& walk, int turn, const Decode
   Piece& piece = walk.piece[turn];
   if (thread == 0) {
     walk.more[turn] = walk.pieces.next(a, rows, piece);
-    if (walk.more[turn] && leads && a.numSplits == 0 && (piece.slot < 0 || piece.slot % 2 == 1)) {
+    if (walk.more[turn] && leads && a.numSplits == 0 && walk.pieces.isFirst()) {
       a.shares[piece.sequence] = walk.pieces.sharesOfSequence(a);
     }
   }

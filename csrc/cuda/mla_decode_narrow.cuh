@@ -12,21 +12,25 @@
 namespace warpgraph {
 namespace decode {
 
-constexpr int kNarrowThreads = 192;  // four computing warps, one that fetches keys, one that fetches queries
+// Two computing warpgroups; of a third one, a warp that fetches keys and one that fetches queries.
+constexpr int kNarrowThreads = 384;
 
 template <int kRows>
 struct NarrowShared {
-  static constexpr int kRing = kRows == 16 ? 25 : 22;
+  static constexpr int kRing = kRows == 16 ? 24 : 20;
   char keys[kRing][kBoxBytes];
   char query[kBoxes][kRows * kBoxColumns * 2];
-  char weights[kRows * kTile * 2];  // (rows, 64 keys)
+  char weights[2][kRows * kTile * 2];  // of a warpgroup: (rows, 64 keys)
+  float exchange[2][kRows / 2][128];
   uint64_t full[kRing], free[kRing];
   uint64_t queryFull, queryFree;
-  float max[2][4][kRows];  // of a warp's 16 keys, by parity of the tile
-  float sum[4][kRows];
-  PieceWalk walk;
+  float max[2][2][4][kRows];  // of a warpgroup's tile, by turns: of a warp's 16 keys
+  float groupMax[2][kRows], sum[2][4][kRows];
+  PieceWalk walk[2];
   ShareStart start;
 };
+
+static_assert(sizeof(NarrowShared<16>) <= kMostShared && sizeof(NarrowShared<32>) <= kMostShared);
 
 // A place in the ring.
 template <int kRing>
@@ -35,6 +39,10 @@ struct RingPlace {
   unsigned phase = 0;
 
   __device__ void advance() { *this = ahead(1); }
+  __device__ RingPlace farAhead(int boxes) const {
+    return {(slot + boxes) % kRing, phase ^ (static_cast<unsigned>((slot + boxes) / kRing) & 1)};
+  }
+  // At most once around.
   __device__ RingPlace ahead(int boxes) const {
     const bool wraps = slot + boxes >= kRing;
     return {slot + boxes - (wraps ? kRing : 0), phase ^ (wraps ? 1u : 0u)};
@@ -88,47 +96,49 @@ __device__ inline void narrowFetchQueries(const CUtensorMap* queryMap, const CUt
 #if WARPGRAPH_HOPPER
 
 template <typename Out, int kRows>
-__device__ inline void narrowWrite(const float (&result)[kLatentBoxes][kRows / 2],
-                                   const float (&inverse)[kRows / 4], const DecodeArguments& a,
-                                   const Piece& piece, const QueryRows& tileRows, int warp, int lane) {
+__device__ inline void narrowWrite(const float (&result)[kLatentBoxes][kRows / 2], const DecodeArguments& a,
+                                   const Piece& piece, const QueryRows& tileRows, int group, int warp,
+                                   int lane) {
   const int boxes = static_cast<int>(a.sizes.rank) / kBoxColumns;
 #pragma unroll
   for (int i = 0; i < kRows / 4; ++i) {
     const int query = i / 2 * 8 + lane % 4 * 2 + i % 2;
     if (query >= tileRows.count) continue;
-    Out* out = resultRow<Out>(a, piece, query) + warp * 16 + lane / 4;
+    Out* out = resultRow<Out>(a, piece, query) + group * 4 * kBoxColumns + warp * 16 + lane / 4;
 #pragma unroll
-    for (int box = 0; box < kLatentBoxes; ++box) {
-      if (box >= boxes) break;
+    for (int box = 0; box < 4; ++box) {
+      if (group * 4 + box >= boxes) break;
       const int j = i / 2 * 4 + i % 2;
-      out[box * kBoxColumns] = fromFloat<Out>(result[box][j] * inverse[i]);
-      out[box * kBoxColumns + 8] = fromFloat<Out>(result[box][j + 2] * inverse[i]);
+      out[box * kBoxColumns] = fromFloat<Out>(result[box][j]);
+      out[box * kBoxColumns + 8] = fromFloat<Out>(result[box][j + 2]);
     }
   }
 }
 
-// The four warps compute: thread i has of the transposed tiles the rows (keys or columns) 16·(i / 32) + i %
-// 32 / 4 and the one 8 on, and of the queries the ones 2·(i % 4), the next, and those 8 on.
+// Two warpgroups take the tiles in turns and merge their results at the piece's end. Thread i of one has of
+// the transposed tiles the rows (keys or columns) 16·(i / 32) + i % 32 / 4 and the one 8 on, and of the
+// queries the ones 2·(i % 4), the next, and those 8 on.
 template <typename T, int kRows>
 __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& tileRows,
-                                     NarrowShared<kRows>& shared) {
+                                     NarrowShared<kRows>& shared, int group) {
   constexpr int kRing = NarrowShared<kRows>::kRing;
   constexpr int kMine = kRows / 4;    // queries of a thread
   constexpr int kValues = kRows / 2;  // of a thread's fragment
-  constexpr int kComputing = 1;       // named barrier
-  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+  constexpr int kBoth = 3;            // named barrier of both warpgroups
+  const int own = 1 + group;          // named barrier of this one
+  const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
   const auto queryOf = [&](int i) { return i / 2 * 8 + lane % 4 * 2 + i % 2; };  // the thread's i-th
   const auto mineOf = [](int j) { return j / 4 * 2 + j % 2; };  // of fragment element j, its index among them
-  RingPlace<kRing> place;
+  RingPlace<kRing> start;                                       // of the piece
   unsigned queryPhase = 0;
   int parity = 0;
-  if (thread == 0) shared.walk.pieces.start(a, shared.start);
+  if (thread == 0) shared.walk[group].pieces.start(a, shared.start);
   for (int turn = 0;; turn ^= 1) {
-    const Piece* next = nextPiece(shared.walk, turn, a, tileRows, thread, kComputing, true);
+    const Piece* next = nextPiece(shared.walk[group], turn, a, tileRows, thread, own, group == 0);
     if (next == nullptr) break;
     const Piece& piece = *next;
     if (piece.end <= piece.begin) {
-      writeEmpty<T, 128>(a, piece, tileRows, thread);
+      if (group == 0) writeEmpty<T, 128>(a, piece, tileRows, thread);
       continue;
     }
     float result[kLatentBoxes][kValues];
@@ -148,13 +158,15 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
     }
     barrierWait(&shared.queryFull, queryPhase);
     queryPhase ^= 1;
-    for (int tile = piece.begin; tile < piece.end; ++tile) {
+    RingPlace<kRing> place = start.ahead(group * kBoxes);
+    start = start.farAhead((piece.end - piece.begin) * kBoxes);
+    for (int tile = piece.begin + group; tile < piece.end; tile += 2) {
       // The rope part's box, then the latents'. Rolled: the code of a block's first pass comes from far away.
       const auto slotOf = [&](int box) { return place.ahead(box + 1).slot; };
       float p[kValues];
 #pragma unroll
       for (float& logit : p) logit = 0.0f;
-#pragma unroll 1
+#pragma unroll 3
       for (int box = -1; box < kLatentBoxes; ++box) {
         const auto at = place.ahead(box + 1);
         barrierWait(&shared.full[at.slot], at.phase);
@@ -169,14 +181,13 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
       }
       wgmmaWait<0>();
       if (lane == 0) barrierArrive(&shared.free[slotOf(-1)]);
-      if (tile + 1 == piece.end && lane == 0) barrierArrive(&shared.queryFree);
 
 #pragma unroll
       for (float& logit : p) logit *= a.scaleLog2;
       const int firstKey = tile * kTile;
       if (firstKey + kTile > piece.everyoneSees) {
         // All warps' products with these latents have to be done before they change.
-        namedBarrierSync(kComputing, 128);
+        namedBarrierSync(own, 128);
         bool found = false;
 #pragma unroll 1
         for (int box = 0; box < kLatentBoxes; ++box) {
@@ -184,7 +195,7 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
               discardNonFinite<T>(shared.keys[slotOf(box)], ::max(piece.everyoneSees - firstKey, 0), thread);
         }
         proxyFence();
-        const bool discarded = namedBarrierOr(kComputing, 128, found);
+        const bool discarded = namedBarrierOr(own, 128, found);
 #pragma unroll
         for (int j = 0; j < kValues; ++j) {
           const int key = firstKey + warp * 16 + lane / 4 + j / 2 % 2 * 8;
@@ -202,15 +213,15 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
       }
       if (lane < 4) {
 #pragma unroll
-        for (int i = 0; i < kMine; ++i) shared.max[parity][warp][queryOf(i)] = tileMax[i];
+        for (int i = 0; i < kMine; ++i) shared.max[group][parity][warp][queryOf(i)] = tileMax[i];
       }
-      namedBarrierSync(kComputing, 128);
+      namedBarrierSync(own, 128);
       float scale[kMine];
 #pragma unroll
       for (int i = 0; i < kMine; ++i) {
         const float before = max[i];
 #pragma unroll
-        for (int w = 0; w < 4; ++w) max[i] = fmaxf(max[i], shared.max[parity][w][queryOf(i)]);
+        for (int w = 0; w < 4; ++w) max[i] = fmaxf(max[i], shared.max[group][parity][w][queryOf(i)]);
         scale[i] = exp2Approx(before - max[i]);
         sum[i] *= scale[i];
       }
@@ -226,7 +237,7 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
 #pragma unroll
         for (int m = 0; m < 4; ++m) packed[m] = packPair<T>(p[pair * 8 + m * 2], p[pair * 8 + m * 2 + 1]);
         const int query = pair * 16 + lane / 16 * 8 + lane % 8;
-        storeMatricesTransposed(swizzled(shared.weights, query, 2 * warp + lane / 8 % 2), packed);
+        storeMatricesTransposed(swizzled(shared.weights[group], query, 2 * warp + lane / 8 % 2), packed);
       }
       proxyFence();
 #pragma unroll
@@ -234,7 +245,7 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
 #pragma unroll
         for (int j = 0; j < kValues; ++j) box[j] *= scale[mineOf(j)];
       }
-      namedBarrierSync(kComputing, 128);
+      namedBarrierSync(own, 128);
 
       wgmmaFence();
 #pragma unroll
@@ -242,7 +253,7 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
           wgmma<T, 1, 0>(result[box], swizzledMatrix(shared.keys[slotOf(box)] + k * 2048, kBoxBytes, 1024),
-                         swizzledMatrix(shared.weights + k * 32, 0, 1024), 1);
+                         swizzledMatrix(shared.weights[group] + k * 32, 0, 1024), 1);
         }
         if (box == kLatentBoxes / 2 - 1) wgmmaCommit();
       }
@@ -251,8 +262,10 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
       if (lane < kLatentBoxes / 2) barrierArrive(&shared.free[slotOf(lane)]);
       wgmmaWait<0>();
       if (lane < kLatentBoxes / 2) barrierArrive(&shared.free[slotOf(lane + kLatentBoxes / 2)]);
-      place = place.ahead(kBoxes);
+      place = place.ahead(2 * kBoxes);
     }
+
+    if (lane == 0) barrierArrive(&shared.queryFree);
 
 #pragma unroll
     for (float& value : sum) {
@@ -262,26 +275,53 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
     }
     if (lane < 4) {
 #pragma unroll
-      for (int i = 0; i < kMine; ++i) shared.sum[warp][queryOf(i)] = sum[i];
+      for (int i = 0; i < kMine; ++i) {
+        shared.sum[group][warp][queryOf(i)] = sum[i];
+        if (warp == 0) shared.groupMax[group][queryOf(i)] = max[i];
+      }
     }
-    namedBarrierSync(kComputing, 128);
-    float inverse[kMine];
+    namedBarrierSync(kBoth, 256);
+    // What to multiply this warpgroup's and the other's results with.
+    float factor[kMine], otherFactor[kMine];
 #pragma unroll
     for (int i = 0; i < kMine; ++i) {
       const int query = queryOf(i);
-      const float total =
-          shared.sum[0][query] + shared.sum[1][query] + shared.sum[2][query] + shared.sum[3][query];
-      inverse[i] = total == 0.0f ? 0.0f : 1.0f / total;
-      if (warp == 0 && lane < 4 && query < tileRows.count) {
-        storeLse(a, piece, query, naturalLse(max[i], total));
+      const auto totalOf = [&](int g) {
+        return shared.sum[g][0][query] + shared.sum[g][1][query] + shared.sum[g][2][query] +
+               shared.sum[g][3][query];
+      };
+      const float all = fmaxf(shared.groupMax[0][query], shared.groupMax[1][query]);
+      const float scale[2] = {exp2Approx(shared.groupMax[0][query] - all),
+                              exp2Approx(shared.groupMax[1][query] - all)};
+      const float total = scale[0] * totalOf(0) + scale[1] * totalOf(1);
+      const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
+      factor[i] = inverse * (group == 0 ? scale[0] : scale[1]);
+      otherFactor[i] = inverse * (group == 0 ? scale[1] : scale[0]);
+      if (group == 0 && warp == 0 && lane < 4 && query < tileRows.count) {
+        storeLse(a, piece, query, naturalLse(all, total));
       }
     }
-    if (piece.slot >= 0) {
-      narrowWrite<float, kRows>(result, inverse, a, piece, tileRows, warp, lane);
-    } else {
-      narrowWrite<T, kRows>(result, inverse, a, piece, tileRows, warp, lane);
+    // Each warpgroup gives half of its columns away and writes the other half, at first in place 0 to 3.
+#pragma unroll
+    for (int box = 0; box < 4; ++box) {
+#pragma unroll
+      for (int j = 0; j < kValues; ++j) {
+        shared.exchange[group][j][thread] = group == 0 ? result[box + 4][j] : result[box][j];
+      }
+      namedBarrierSync(kBoth, 256);
+#pragma unroll
+      for (int j = 0; j < kValues; ++j) {
+        const float other = shared.exchange[1 - group][j][thread];
+        const float mine = group == 0 ? result[box][j] : result[box + 4][j];
+        result[box][j] = mine * factor[mineOf(j)] + other * otherFactor[mineOf(j)];
+      }
+      namedBarrierSync(kBoth, 256);
     }
-    namedBarrierSync(kComputing, 128);
+    if (piece.slot >= 0) {
+      narrowWrite<float, kRows>(result, a, piece, tileRows, group, warp, lane);
+    } else {
+      narrowWrite<T, kRows>(result, a, piece, tileRows, group, warp, lane);
+    }
   }
 }
 
@@ -294,26 +334,30 @@ __global__ void __launch_bounds__(kNarrowThreads, 1)
                     const __grid_constant__ CUtensorMap latentMap,
                     const __grid_constant__ CUtensorMap ropeMap, const __grid_constant__ DecodeArguments a) {
 #if WARPGRAPH_HOPPER
-  extern __shared__ char dynamicShared[];
-  auto& shared = *reinterpret_cast<NarrowShared<kRows>*>(dynamicShared +
-                                                         (1024 - sharedAddress(dynamicShared) % 1024) % 1024);
+  extern __shared__ __align__(1024) char dynamicShared[];  // as the swizzle wants it
+  auto& shared = *reinterpret_cast<NarrowShared<kRows>*>(dynamicShared);
   allowDependents();
   if (threadIdx.x == 0) {
     for (uint64_t& barrier : shared.full) barrierInit(&barrier, 1);
     for (uint64_t& barrier : shared.free) barrierInit(&barrier, 4);
     barrierInit(&shared.queryFull, 1);
-    barrierInit(&shared.queryFree, 4);
+    barrierInit(&shared.queryFree, 8);
     barrierInitFence();
   }
   if (a.numSplits == 0) findShare<kNarrowThreads>(a, shared.start);
   __syncthreads();
   const QueryRows rows = queryRows(a, kRows);
-  if (threadIdx.x < 128) {
-    narrowConsume<T, kRows>(a, rows, shared);
-  } else if (threadIdx.x == 128) {
-    narrowFetchKeys<kRows>(&latentMap, &ropeMap, a, rows, shared);
-  } else if (threadIdx.x == 160) {
-    narrowFetchQueries<kRows>(&queryMap, &queryRopeMap, a, rows, shared);
+  const int warp = __shfl_sync(kFullWarp, threadIdx.x / kWarpSize, 0);
+  if (warp < 8) {
+    takeRegisters<232>();
+    narrowConsume<T, kRows>(a, rows, shared, warp / 4);
+  } else {
+    giveRegisters<40>();
+    if (threadIdx.x == 256) {
+      narrowFetchKeys<kRows>(&latentMap, &ropeMap, a, rows, shared);
+    } else if (threadIdx.x == 288) {
+      narrowFetchQueries<kRows>(&queryMap, &queryRopeMap, a, rows, shared);
+    }
   }
 #endif
 }

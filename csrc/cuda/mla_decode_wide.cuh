@@ -32,6 +32,8 @@ struct WideShared {
   ShareStart start;
 };
 
+static_assert(sizeof(WideShared) <= kMostShared);
+
 enum WideBarrier { kFirstSoftmax = 1, kSecondSoftmax, kSums, kWarpgroup };
 
 // The box that a lane of a fetching warp fetches, of tile warp / 2: the tile's own warpgroup frees its half
@@ -381,9 +383,8 @@ __global__ void __launch_bounds__(kWideThreads, 1)
                   const __grid_constant__ CUtensorMap latentMap, const __grid_constant__ CUtensorMap ropeMap,
                   const __grid_constant__ DecodeArguments a) {
 #if WARPGRAPH_HOPPER
-  extern __shared__ char dynamicShared[];
-  auto& shared =
-      *reinterpret_cast<WideShared*>(dynamicShared + (1024 - sharedAddress(dynamicShared) % 1024) % 1024);
+  extern __shared__ __align__(1024) char dynamicShared[];  // as the swizzle wants it
+  auto& shared = *reinterpret_cast<WideShared*>(dynamicShared);
   const int warp = __shfl_sync(kFullWarp, threadIdx.x / kWarpSize, 0), lane = threadIdx.x % kWarpSize;
   allowDependents();
   if (threadIdx.x == 0) {
