@@ -5,7 +5,7 @@ import { drawChart } from '../bench/chart'
 import { dumpWorkload } from '../bench/dump'
 import { type GraphRecipe, makeGraph } from '../bench/graphs'
 import { InputMaker, rowLengths } from '../bench/inputs'
-import { floors, gatherSpeed, highest } from '../bench/limits'
+import { attentionFlops, floors, gatherSpeed, highest } from '../bench/limits'
 import { joinResults, markdown } from '../bench/report'
 import type { ResultRow, Results } from '../bench/results'
 import { time } from '../bench/timing'
@@ -81,7 +81,15 @@ describe('floors', () => {
     const { bytesUs, gatherUs } = floors(workload!, inputs, limits)
     expect(bytesUs * 1e6).toBeCloseTo(4 * (641 + edges + 640 + 2 * 640 * 80))
     expect(gatherUs! * 8.4e6).toBeCloseTo(edges * 320)
-    expect(highest({ launchUs: 2, bytesUs: 3, gatherUs: null })).toBe(3)
+    expect(highest({ launchUs: 2, bytesUs: 3, gatherUs: null, mathUs: null })).toBe(3)
+  })
+
+  test('count the multiplications of the cheaper way of attention', () => {
+    const flops = (name: string) => attentionFlops(selectWorkloads('mla', name)[0]!.mla!)
+    // Expanded: 4,096 latents × 512 × 256, and 4,096 × 2,048 causal pairs × (192 + 128), for 16 heads.
+    expect(flops('prefill-4k')).toBe(2 * 16 * (4096 * 512 * 256 + 4096 * 2048 * 320))
+    // Absorbed: the only query sees 8,191.5 of 8,192 keys by this count.
+    expect(flops('decode-32x8k-h128')).toBe(2 * 32 * 128 * (512 * 256 + 8191.5 * 1088))
   })
 
   test('take features that fit L2 in tiles to be in it', () => {
@@ -124,7 +132,7 @@ describe('report', () => {
     ours: timing(160),
     graph: timing(100),
     firstCallUs: 500,
-    floors: { launchUs: 5, bytesUs: 50, gatherUs: 128 },
+    floors: { launchUs: 5, bytesUs: 50, gatherUs: 128, mathUs: null },
     peers: [],
   }
   const results: Results = {

@@ -107,7 +107,8 @@ onEachDevice('mlaAttention', (device) => {
       const expected = Float32Array.from({ length: B * Tq * H }, (_, i) => {
         return values[Math.floor(i / (Tq * H))]! * up[i % H]!
       })
-      expect(result).toBeCloseToTensor(expected, { atol: 0 })
+      // Three TF32 products for one of float32 are not exact, not even of small integers.
+      expect(result).toBeCloseToTensor(expected, { atol: 0, rtol: 2e-6 })
     })
 
     test('seed runs: rank 300, head dimension 192, 600 keys', () => {
