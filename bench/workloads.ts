@@ -150,5 +150,5 @@ function workload(row: Row, width: number, dtype: FloatDType): Workload {
   const sets = cpu ? ([own, 'cpu'] as const) : [own]
   const mainWidth = row.widths !== otherWidths && row.widths !== twinWidths
   const inChart = mainWidth && !withIndices && !graph?.endsWith('-uniform')
-  return { name, op, graph, mla: mla && mla[1], width, dtype, withIndices, sets, inChart }
+  return { name, op, graph, mla: mla?.[1] ?? null, width, dtype, withIndices, sets, inChart }
 }

@@ -39,7 +39,7 @@ struct AbsorbLayout {
   int64_t queries, keys, logits, weights, queryScale, keyScale, keyExponent, decay, bytes;
 };
 __host__ __device__ inline AbsorbLayout absorbLayout(const AbsorbPlan& plan, int rows, size_t elementBytes) {
-  AbsorbLayout layout;
+  AbsorbLayout layout{};
   int64_t at = 0;
   const auto take = [&](int64_t bytes) {
     const int64_t begin = at;
