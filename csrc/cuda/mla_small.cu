@@ -187,7 +187,8 @@ __device__ void readVector(const A* a, float (&values)[kVec]) {
 #pragma unroll
   for (int i = 0; i < kVec; i += kPart) {
     float part[kPart];
-    widen(*reinterpret_cast<const Vector<A, kPart>*>(a + i), part);
+    using Word = typename Vector<A, kPart>::Word;
+    widen(Vector<A, kPart>{*reinterpret_cast<const Word*>(a + i)}, part);
 #pragma unroll
     for (int j = 0; j < kPart; ++j) values[i + j] = part[j];
   }
