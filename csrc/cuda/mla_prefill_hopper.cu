@@ -11,7 +11,8 @@
 // registers straight into the second's.
 #include "cuda/mla_prefill_hopper.h"
 
-#include "cuda/mla_prefill_hopper.cuh"
+#include "cuda/mla_prefill_load.cuh"
+#include "cuda/mla_prefill_softmax.cuh"
 #include "cuda/tensor_map.h"
 
 namespace warpgraph {
@@ -107,7 +108,7 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
     vAt.advance();
   };
 
-  Softmax softmax;
+  PrefillSoftmax softmax;
   // Finds the next logits while the values of the last ones, whose weights are in p, are added to o. There is
   // no branch between the products' start and end: the compiler would have it wait for them at once.
   const auto step = [&](int keyTile, auto masked) {
@@ -131,7 +132,7 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
   if (group == 1) passTurn(group);
   PrefillTile tile = takeTile();
   while (tile.keyTiles >= 0) {
-    softmax = Softmax{};
+    softmax = PrefillSoftmax{};
     for (float& value : o) value = 0.0f;
     if (tile.keyTiles == 0) {
       release(&shared.qEmpty[group]);
@@ -157,7 +158,7 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
     while (true) {
       for (; keyTile > 0 && keyTile * kTileKeys <= allVisible; --keyTile)
         step(keyTile - 1, std::false_type{});
-      const Softmax before = softmax;
+      const PrefillSoftmax before = softmax;
       const bool tileEnds = keyTile == 0;
       PrefillTile next = tile;
       if (tileEnds) {
@@ -172,7 +173,7 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
           tile = next;
           break;
         }
-        softmax = Softmax{};
+        softmax = PrefillSoftmax{};
         keyTile = next.keyTiles;
         setVisible(next);
       }
