@@ -17,9 +17,9 @@ using AbsorbKernel = void (*)(MlaLatentAttention, MlaSizes, AbsorbPlan);
 struct AbsorbVariant {
   int rowTiles, keyTile, stages;
 };
-// Best first.
-constexpr AbsorbVariant kVariants[] = {{2, 64, 2}, {2, 32, 2}, {2, 16, 2}, {1, 64, 2},
-                                       {1, 32, 2}, {1, 16, 2}, {1, 32, 1}, {1, 16, 1}};
+// Best first. 32 keys leave room for two blocks on a multiprocessor.
+constexpr AbsorbVariant kVariants[] = {{2, 64, 2}, {2, 32, 2}, {2, 16, 2}, {1, 32, 2},
+                                       {1, 16, 2}, {1, 32, 1}, {1, 16, 1}};
 
 // The best variant that fits the current device, written into plan; null when none does.
 const AbsorbVariant* chooseAbsorb(DType dtype, const MlaSizes& sizes, AbsorbPlan& plan) {

@@ -14,9 +14,8 @@ using ExpandKernel = void (*)(MlaExpandedAttention, MlaSizes, ExpandPlan);
 struct ExpandVariant {
   int rowTiles, warps, keyTile, mostValues;
 };
-constexpr ExpandVariant kHalfVariants[] = {{2, 4, 64, 128}, {1, 4, 64, 256}, {1, 4, 16, 256}};
-constexpr ExpandVariant kSplitVariants[] = {
-    {1, 8, 64, 128}, {1, 4, 64, 128}, {1, 4, 32, 256}, {1, 4, 16, 256}};
+constexpr ExpandVariant kHalfVariants[] = {{2, 4, 64, 128}, {1, 4, 32, 256}};
+constexpr ExpandVariant kSplitVariants[] = {{1, 8, 64, 128}, {1, 4, 64, 128}, {1, 4, 32, 256}};
 constexpr int kMostColumns = 256;
 // Longer sequences than any card holds; key numbers within a chunk are ints.
 constexpr int64_t kMostSequence = int64_t{1} << 30;
@@ -49,13 +48,12 @@ const ExpandVariant* chooseExpand(DType dtype, const MlaSizes& sizes, ExpandPlan
 
 template <typename T>
 ExpandKernel expandKernel(const ExpandVariant& variant, bool tf32) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (variant.keyTile == 64)
-      return tf32 ? mlaExpandKernel<T, 1, 1, 64, 16> : mlaExpandKernel<T, 2, 1, 64, 16>;
-    return variant.keyTile == 32 ? mlaExpandKernel<T, 2, 1, 32, 32> : mlaExpandKernel<T, 2, 1, 16, 32>;
+  constexpr bool kSplit = std::is_same_v<T, float>;
+  if (variant.keyTile == 32) return mlaExpandKernel < T, kSplit ? 2 : 1, 1, 32, 32 > ;
+  if constexpr (kSplit) {
+    return tf32 ? mlaExpandKernel<T, 1, 1, 64, 16> : mlaExpandKernel<T, 2, 1, 64, 16>;
   } else {
-    if (variant.rowTiles == 2) return mlaExpandKernel<T, 1, 2, 64, 16>;
-    return variant.keyTile == 64 ? mlaExpandKernel<T, 1, 1, 64, 32> : mlaExpandKernel<T, 1, 1, 16, 32>;
+    return mlaExpandKernel<T, 1, 2, 64, 16>;
   }
 }
 
