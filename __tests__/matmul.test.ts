@@ -218,6 +218,8 @@ function layOut({ batch, m, pages }: Product): {
     test('every tile, and batches', () => {
       for (const large of [false, true]) {
         check({ ...plain, dtype, batch: 40, m: 30, n: 72, k: 40, large })
+        check({ ...plain, dtype, batch: 50, m: 20, n: 260, k: 40, large })
+        check({ ...plain, dtype, batch: 50, m: 20, n: 260, k: 72, large, transposed: true })
         check({ ...plain, dtype, batch: 40, m: 70, n: 200, k: 24, large, shared: true })
         check({ ...plain, dtype, batch: 12, m: 300, n: 320, k: 72, large, transposed: true })
       }

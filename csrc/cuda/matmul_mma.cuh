@@ -485,6 +485,10 @@ cudaError_t launchTransposed(const Matmul& matmul, const Vectors& vectors, int n
   if (matmul.m > 32 && isBusy(64, 64)) {
     return launchShape<T, kTransposed, kSplit, Tile<64, 64, 2, 2, 6, true, 2>>(matmul, vectors, stream);
   }
+  // With a short k and many tiles memory is the limit: wide tiles read A less often.
+  if (matmul.k <= 256 && matmul.n >= 128 && isBusy(32, 128)) {
+    return launchShape<T, kTransposed, kSplit, Tile<32, 128, 1, 4, 4, false, 4>>(matmul, vectors, stream);
+  }
   return launchShape<T, kTransposed, kSplit, Tile<32, 64, 2, 2, 8, true, 2>>(matmul, vectors, stream);
 }
 
