@@ -103,6 +103,16 @@ __device__ inline void storeWaitRead() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
+// Of a tensor that is read once: what it brings into L2 is the first to go.
+__device__ inline void copyTileOnce(void* shared, const CUtensorMap* map, uint64_t* barrier, int x, int y,
+                                    int z) {
+  asm volatile(
+      "{\n.reg .b64 policy;\ncreatepolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1, {%3, %4, %5}], [%2], policy;\n}\n" ::"r"(sharedAddress(shared)),
+      "l"(map), "r"(sharedAddress(barrier)), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
 __device__ inline void prefetchMap(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

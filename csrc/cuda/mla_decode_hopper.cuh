@@ -299,7 +299,7 @@ __device__ inline void fetchBox(char* box, const CUtensorMap* map, uint64_t* ful
 #pragma unroll
   for (int c = 0; c < kMostCopies; ++c) {
     if (c < source.copies) {
-      copyTile(box + c * copyBytes, map, full, column, source.row[c], source.plane[c]);
+      copyTileOnce(box + c * copyBytes, map, full, column, source.row[c], source.plane[c]);
     }
   }
 }

@@ -1,12 +1,13 @@
 // Many queries: tiles of 64 rows (t, h) against tiles of 64 keys.
 //
 // The result of a tile, 64 × 512 float32, takes half a multiprocessor's registers: warpgroup 0 holds its left
-// 256 columns, warpgroup 1 the right ones. Key tiles go in pairs; each warpgroup computes the logits and the
-// softmax of one of them and multiplies the weights of both with its half of the values, so that the softmax
-// of one overlaps the matrix products of the other ("seesaw", FlashMLA's write-up of April 2025). A tile of
-// latents is fetched once and is both K (K-major) and V (the same bytes through a transposed descriptor). The
-// two weights' tiles go through shared memory, the second one's in the place of its tile's rope part, which
-// nobody needs after the logits.
+// 256 columns, warpgroup 1 the right ones. Key tiles go in pairs. Each warpgroup computes the logits and the
+// softmax of one tile of the pair and multiplies the weights of both with its half of the values, so that the
+// softmax of one overlaps the matrix products of the other (FlashMLA's "seesaw", April 2025; unlike there,
+// the first tile's weights go to both before the second tile's maximum is known, and the result is scaled
+// once more: this frees the first tile early). A tile of latents is fetched once and is both K (K-major) and
+// V (the same bytes through a transposed descriptor). The weights go through shared memory, the second tile's
+// in the place of its rope part, which nobody needs after the logits.
 //
 // The warps of a third warpgroup fetch: each waits for one half of one of the two key tiles to be free and
 // fetches it in boxes of 64 × 64, each with its own barrier, so that the logits can start with the first.
@@ -86,10 +87,13 @@ __device__ inline void wideFetch(const CUtensorMap* queryMap, const CUtensorMap*
 // logits (64 rows, 64 keys) = query · keys^T, in the order in which the boxes of this tile arrive.
 template <typename T, int kGroup>
 __device__ inline void wideLogits(float (&logits)[32], WideShared& shared, unsigned phase) {
-#pragma unroll
+  // Rolled, since instructions are fetched hardly faster than they are executed here.
+#pragma unroll 1
   for (int i = 0; i < kBoxes; ++i) {
-    constexpr int kOrder[2][kBoxes] = {{0, 1, 2, 3, 8, 4, 5, 6, 7}, {4, 5, 6, 7, 0, 1, 2, 3, 8}};
-    const int box = kOrder[kGroup][i];
+    const int box = kGroup == 0 ? (i < 4    ? i
+                                   : i == 4 ? kLatentBoxes
+                                            : i - 1)
+                                : (i < kLatentBoxes ? i ^ 4 : i);
     barrierWait(&shared.full[kGroup][box], phase);
     wgmmaFence();
 #pragma unroll
@@ -97,8 +101,8 @@ __device__ inline void wideLogits(float (&logits)[32], WideShared& shared, unsig
       wgmma<T, 0>(logits, swizzledMatrix(shared.query[box] + k * 32, 0, 1024),
                   swizzledMatrix(shared.keys[kGroup][box] + k * 32, 0, 1024), i + k > 0);
     }
+    wgmmaCommit();
   }
-  wgmmaCommit();
 }
 
 // A warpgroup's half of 16 keys' values: four boxes, (16, 256) with the columns contiguous.
