@@ -154,36 +154,15 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
       softmax.update(s, a.scale, decay);
       packWeights(s);
     }
-    // Past a tile's keys come the logits of the next tile, so that nothing drains between tiles.
-    while (true) {
-      for (; keyTile > 0 && keyTile * kTileKeys <= allVisible; --keyTile)
-        step(keyTile - 1, std::false_type{});
-      const PrefillSoftmax before = softmax;
-      const bool tileEnds = keyTile == 0;
-      PrefillTile next = tile;
-      if (tileEnds) {
-        release(&shared.qEmpty[group]);
-        next = takeTile();
-        if (next.keyTiles <= 0) {
-          rescale(o, decay);
-          barrierWait(&shared.vFull[vAt.stage], vAt.parity);
-          startValues(o, p);
-          endValues();
-          writeRows<T, kDv>(a, tile, softmax, o, firstRow, lane);
-          tile = next;
-          break;
-        }
-        softmax = PrefillSoftmax{};
-        keyTile = next.keyTiles;
-        setVisible(next);
-      }
-      step(--keyTile, std::true_type{});
-      if (tileEnds) {
-        writeRows<T, kDv>(a, tile, before, o, firstRow, lane);
-        for (float& value : o) value = 0.0f;
-        tile = next;
-      }
-    }
+    for (; keyTile > 0 && keyTile * kTileKeys > allVisible; --keyTile) step(keyTile - 1, std::true_type{});
+    for (; keyTile > 0; --keyTile) step(keyTile - 1, std::false_type{});
+    release(&shared.qEmpty[group]);
+    rescale(o, decay);
+    barrierWait(&shared.vFull[vAt.stage], vAt.parity);
+    startValues(o, p);
+    endValues();
+    writeRows<T, kDv>(a, tile, softmax, o, firstRow, lane);
+    tile = takeTile();
   }
 }
 
