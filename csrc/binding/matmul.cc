@@ -77,9 +77,7 @@ void matmul(const Napi::CallbackInfo& info) {
     matmul.rowLimitOffset = arguments.size(23);
   }
   if (!arguments.isNull(24)) matmul.nonFinite = arguments.data<int>(24, DType::kInt32, {1});
-  const LaunchTarget& target = arguments.target();
-  arguments.check(launchMatmul(dtype, matmul, target.limits.computeCapability, target.limits.multiprocessors,
-                               target.stream));
+  arguments.check(launchMatmul(dtype, matmul, arguments.target()));
 }
 
 }  // namespace warpgraph

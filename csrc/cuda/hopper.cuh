@@ -121,22 +121,6 @@ __device__ inline void proxyFence() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// ---- launches that overlap ----
-
-// Lets the next kernel of the stream launch, if it was launched as a programmatic dependent, though this one
-// still runs.
-__device__ inline void allowDependents() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-// Waits until the kernels before this one have ended and what they wrote is visible.
-__device__ inline void waitForPrerequisites() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 #if WARPGRAPH_HOPPER
 
 // ---- matrix stores ----

@@ -1,9 +1,9 @@
 // How all kernels of the ops are launched: so that a kernel may start while the one before it in the stream
 // is still ending (programmatic dependent launch, compute capability 9.0 and later).
 //
-// The rule that makes this safe: every thread calls waitForInputs() before it reads what another kernel may
-// have written and before it writes anything. Before that it may read what no kernel writes: a graph's
-// structure, which was copied from the host.
+// The rule that makes this safe: every thread calls waitForInputs() or waitForPrevious() before it reads what
+// another kernel may have written and before it writes anything. Before that it may read what no kernel
+// writes: a graph's structure, which was copied from the host.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,13 +14,25 @@
 
 namespace warpgraph {
 
-// Returns when all work queued before this kernel is done and seen, and lets the next kernel's blocks come as
-// soon as there is room for them.
-__device__ inline void waitForInputs() {
+// Lets the next kernel's blocks come as soon as there is room for them. Called after waitForPrevious() it
+// tells the next kernel more: what was written before this one is there.
+__device__ inline void allowNext() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Returns when all work queued before this kernel is done and seen.
+__device__ inline void waitForPrevious() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+}
+
+// What most kernels do.
+__device__ inline void waitForInputs() {
+  allowNext();
+  waitForPrevious();
 }
 
 // With `sharedBytes` of dynamic shared memory.

@@ -6,22 +6,21 @@
 
 namespace warpgraph {
 
-cudaError_t launchMatmul(DType dtype, const Matmul& matmul, int computeCapability, int numMultiprocessors,
-                         cudaStream_t stream) {
+cudaError_t launchMatmul(DType dtype, const Matmul& matmul, const LaunchTarget& target) {
+  const int computeCapability = target.limits.computeCapability;
   if (matmul.batch == 0 || matmul.m == 0 || matmul.n == 0) return cudaSuccess;
-  if (computeCapability < 80) return launchMatmulPlain(dtype, matmul, stream);
+  if (computeCapability < 80) return launchMatmulPlain(dtype, matmul, target);
   if (matmulHopperTakes(dtype, matmul, computeCapability)) {
-    return launchMatmulHopper(dtype, matmul, numMultiprocessors, stream);
+    return launchMatmulHopper(dtype, matmul, target);
   }
   switch (dtype) {
     case DType::kFloat32:
-      return matmulHopperFloatTakes(matmul, computeCapability)
-                 ? launchMatmulHopperFloat(matmul, numMultiprocessors, stream)
-                 : launchMatmulFloat(matmul, numMultiprocessors, stream);
+      return matmulHopperFloatTakes(matmul, computeCapability) ? launchMatmulHopperFloat(matmul, target)
+                                                               : launchMatmulFloat(matmul, target);
     case DType::kFloat16:
-      return launchMatmulHalf(matmul, numMultiprocessors, stream);
+      return launchMatmulHalf(matmul, target);
     case DType::kBfloat16:
-      return launchMatmulBfloat16(matmul, numMultiprocessors, stream);
+      return launchMatmulBfloat16(matmul, target);
     case DType::kInt32:
       break;
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cuda/dtype.h"
+#include "cuda/launch_target.h"
 
 namespace warpgraph {
 
@@ -42,7 +43,6 @@ struct Matmul {
 // a row of the result the bits depend on that row, on B, on n, k, the dtype, the strides, the alignment of
 // the pointers, the page size and first row, and `large`, never on m or batch. What is not finite in a row of
 // A makes that row of the result, and no other, not finite; of an infinite float32 it makes NaN.
-cudaError_t launchMatmul(DType dtype, const Matmul& matmul, int computeCapability, int numMultiprocessors,
-                         cudaStream_t stream);
+cudaError_t launchMatmul(DType dtype, const Matmul& matmul, const LaunchTarget& target);
 
 }  // namespace warpgraph

@@ -3,8 +3,8 @@
 
 namespace warpgraph {
 
-cudaError_t launchMatmulBfloat16(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream) {
-  return matmul_mma::launch<__nv_bfloat16, false>(matmul, numMultiprocessors, stream);
+cudaError_t launchMatmulBfloat16(const Matmul& matmul, const LaunchTarget& target) {
+  return matmul_mma::launch<__nv_bfloat16, false>(matmul, target);
 }
 
 }  // namespace warpgraph

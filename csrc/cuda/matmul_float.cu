@@ -3,9 +3,9 @@
 
 namespace warpgraph {
 
-cudaError_t launchMatmulFloat(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream) {
-  return matmul.tf32 ? matmul_mma::launch<float, false>(matmul, numMultiprocessors, stream)
-                     : matmul_mma::launch<float, true>(matmul, numMultiprocessors, stream);
+cudaError_t launchMatmulFloat(const Matmul& matmul, const LaunchTarget& target) {
+  return matmul.tf32 ? matmul_mma::launch<float, false>(matmul, target)
+                     : matmul_mma::launch<float, true>(matmul, target);
 }
 
 }  // namespace warpgraph

@@ -3,8 +3,8 @@
 
 namespace warpgraph {
 
-cudaError_t launchMatmulHalf(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream) {
-  return matmul_mma::launch<__half, false>(matmul, numMultiprocessors, stream);
+cudaError_t launchMatmulHalf(const Matmul& matmul, const LaunchTarget& target) {
+  return matmul_mma::launch<__half, false>(matmul, target);
 }
 
 }  // namespace warpgraph

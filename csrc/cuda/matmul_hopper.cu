@@ -169,6 +169,9 @@ __global__ void __launch_bounds__(kThreads, 1)
                        const __grid_constant__ CUtensorMap mapA, const __grid_constant__ CUtensorMap mapB,
                        const __grid_constant__ CUtensorMap mapC) {
 #if WARPGRAPH_HOPPER
+  // In this order: a kernel that comes early after this one may take all that was written before for done.
+  waitForPrevious();
+  allowNext();
   extern __shared__ char shared[];
   __shared__ Barriers barriers;
   char* stages = shared + (kAlignment - sharedAddress(shared) % kAlignment) % kAlignment;
@@ -204,8 +207,7 @@ bool matmulHopperTakes(DType dtype, const Matmul& matmul, int computeCapability)
   return computeCapability == 90 && matmul.large && bytesOf(dtype) == kHalf && canCopyAll<__half>(matmul);
 }
 
-cudaError_t launchMatmulHopper(DType dtype, const Matmul& matmul, int numMultiprocessors,
-                               cudaStream_t stream) {
+cudaError_t launchMatmulHopper(DType dtype, const Matmul& matmul, const LaunchTarget& target) {
   const Tiles tiles = dealTiles(matmul, kColumns);
   CUtensorMap a, b, c;
   cudaError_t error = encodeA(&a, dtype, matmul, tiles);
@@ -219,13 +221,12 @@ cudaError_t launchMatmulHopper(DType dtype, const Matmul& matmul, int numMultipr
                          kBox, kRowsOfConsumer);
   if (error != cudaSuccess) return error;
 
-  const auto blocks = static_cast<unsigned>(std::min(tiles.count, int64_t{numMultiprocessors}));
+  const auto blocks = static_cast<unsigned>(std::min(tiles.count, int64_t{target.limits.multiprocessors}));
   const auto launch = [&](auto kernel) {
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int{kSharedBytes});
     if (error != cudaSuccess) return error;
-    kernel<<<blocks, kThreads, kSharedBytes, stream>>>(matmul, tiles, a, b, c);
-    return cudaGetLastError();
+    return launchKernelWithShared(kernel, blocks, kThreads, kSharedBytes, target, matmul, tiles, a, b, c);
   };
   if (dtype == DType::kFloat16) {
     return matmul.bTransposed ? launch(matmulHopperKernel<__half, true>)

@@ -213,6 +213,9 @@ __global__ void __launch_bounds__(kThreads, 1)
                             const __grid_constant__ CUtensorMap mapA,
                             const __grid_constant__ CUtensorMap mapB) {
 #if WARPGRAPH_HOPPER
+  // In this order: a kernel that comes early after this one may take all that was written before for done.
+  waitForPrevious();
+  allowNext();
   extern __shared__ char dynamic[];
   __shared__ Barriers barriers;
   char* stages = dynamic + (kAlignment - sharedAddress(dynamic) % kAlignment) % kAlignment;
@@ -251,7 +254,7 @@ bool matmulHopperFloatTakes(const Matmul& matmul, int computeCapability) {
   return computeCapability == 90 && matmul.large && !matmul.bTransposed && canCopyAll<float>(matmul);
 }
 
-cudaError_t launchMatmulHopperFloat(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream) {
+cudaError_t launchMatmulHopperFloat(const Matmul& matmul, const LaunchTarget& target) {
   const Tiles tiles = dealTiles(matmul, kColumns);
   CUtensorMap a, b;
   cudaError_t error = encodeA(&a, DType::kFloat32, matmul, tiles);
@@ -259,12 +262,11 @@ cudaError_t launchMatmulHopperFloat(const Matmul& matmul, int numMultiprocessors
   error = encodeMatrices(&b, DType::kFloat32, matmul.b, matmul.n, matmul.k, matmul.batch, matmul.bRow,
                          matmul.bBatch, kColumns, kDepth, CU_TENSOR_MAP_SWIZZLE_NONE);
   if (error != cudaSuccess) return error;
-  const auto blocks = static_cast<unsigned>(std::min(tiles.count, int64_t{numMultiprocessors}));
+  const auto blocks = static_cast<unsigned>(std::min(tiles.count, int64_t{target.limits.multiprocessors}));
   const auto kernel = matmul.tf32 ? matmulHopperFloatKernel<false> : matmulHopperFloatKernel<true>;
   error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int{kSharedBytes});
   if (error != cudaSuccess) return error;
-  kernel<<<blocks, kThreads, kSharedBytes, stream>>>(matmul, tiles, a, b);
-  return cudaGetLastError();
+  return launchKernelWithShared(kernel, blocks, kThreads, kSharedBytes, target, matmul, tiles, a, b);
 }
 
 }  // namespace warpgraph

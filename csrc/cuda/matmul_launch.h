@@ -13,21 +13,20 @@ inline unsigned blocksOfAxis(int64_t items, int64_t itemsPerBlock) {
 }
 
 // One thread per element; any card.
-cudaError_t launchMatmulPlain(DType dtype, const Matmul& matmul, cudaStream_t stream);
+cudaError_t launchMatmulPlain(DType dtype, const Matmul& matmul, const LaunchTarget& target);
 
 // mma.sync, compute capability 8.0 and later.
-cudaError_t launchMatmulFloat(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream);
-cudaError_t launchMatmulHalf(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream);
-cudaError_t launchMatmulBfloat16(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream);
+cudaError_t launchMatmulFloat(const Matmul& matmul, const LaunchTarget& target);
+cudaError_t launchMatmulHalf(const Matmul& matmul, const LaunchTarget& target);
+cudaError_t launchMatmulBfloat16(const Matmul& matmul, const LaunchTarget& target);
 
 // wgmma, compute capability 9.0: large products of halves whose pointers, strides and pages the copy engine
 // can follow.
 bool matmulHopperTakes(DType dtype, const Matmul& matmul, int computeCapability);
-cudaError_t launchMatmulHopper(DType dtype, const Matmul& matmul, int numMultiprocessors,
-                               cudaStream_t stream);
+cudaError_t launchMatmulHopper(DType dtype, const Matmul& matmul, const LaunchTarget& target);
 
 // The same of float32, with n contiguous in B.
 bool matmulHopperFloatTakes(const Matmul& matmul, int computeCapability);
-cudaError_t launchMatmulHopperFloat(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream);
+cudaError_t launchMatmulHopperFloat(const Matmul& matmul, const LaunchTarget& target);
 
 }  // namespace warpgraph

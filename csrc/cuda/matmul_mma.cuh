@@ -441,6 +441,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     matmulKernel(const Matmul matmul, const Vectors vectors) {
 #if __CUDA_ARCH__ >= 800
   extern __shared__ __align__(128) char shared[];
+  // In this order: a kernel that comes early after this one may take all that was written before for done.
+  waitForPrevious();
+  allowNext();
   Block<T, kTransposed, kSplit, Shape> block(matmul, vectors, shared);
   for (int64_t b = blockIdx.z; b < matmul.batch; b += gridDim.z) {
     for (int64_t y = blockIdx.y; y * Shape::kRows < matmul.m; y += gridDim.y) {
@@ -453,7 +456,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
 }
 
 template <typename T, bool kTransposed, bool kSplit, typename Shape>
-cudaError_t launchShape(const Matmul& matmul, const Vectors& vectors, cudaStream_t stream) {
+cudaError_t launchShape(const Matmul& matmul, const Vectors& vectors, const LaunchTarget& target) {
   const auto kernel = matmulKernel<T, kTransposed, kSplit, Shape>;
   const size_t bytes = Shape::template sharedBytes<T>(matmul.k);
   constexpr size_t kFree = 48 << 10;  // more has to be asked for
@@ -464,32 +467,30 @@ cudaError_t launchShape(const Matmul& matmul, const Vectors& vectors, cudaStream
   }
   const dim3 grid(blocksFor(matmul.n, Shape::kColumns), blocksOfAxis(matmul.m, Shape::kRows),
                   blocksOfAxis(matmul.batch, 1));
-  kernel<<<grid, Shape::kThreads, bytes, stream>>>(matmul, vectors);
-  return cudaGetLastError();
+  return launchKernelWithShared(kernel, grid, Shape::kThreads, bytes, target, matmul, vectors);
 }
 
 // The largest tile of which there are enough to keep every multiprocessor busy. 96 KB of shared memory are
 // what every card has.
 template <typename T, bool kTransposed, bool kSplit>
-cudaError_t launchTransposed(const Matmul& matmul, const Vectors& vectors, int numMultiprocessors,
-                             cudaStream_t stream) {
+cudaError_t launchTransposed(const Matmul& matmul, const Vectors& vectors, const LaunchTarget& target) {
   const auto isBusy = [&](int64_t rows, int64_t columns) {
     const int64_t tiles = (matmul.m + rows - 1) / rows * ((matmul.n + columns - 1) / columns);
-    return tiles * matmul.batch >= numMultiprocessors * 3 / 4;
+    return tiles * matmul.batch >= target.limits.multiprocessors * 3 / 4;
   };
   if (matmul.m > 64 && isBusy(128, 128)) {
     using Tall =
         std::conditional_t<kSplit, Tile<128, 64, 4, 2, 3, false, 2>, Tile<128, 128, 2, 4, 3, false, 2>>;
-    return launchShape<T, kTransposed, kSplit, Tall>(matmul, vectors, stream);
+    return launchShape<T, kTransposed, kSplit, Tall>(matmul, vectors, target);
   }
   if (matmul.m > 32 && isBusy(64, 64)) {
-    return launchShape<T, kTransposed, kSplit, Tile<64, 64, 2, 2, 6, true, 2>>(matmul, vectors, stream);
+    return launchShape<T, kTransposed, kSplit, Tile<64, 64, 2, 2, 6, true, 2>>(matmul, vectors, target);
   }
   // With a short k and many tiles memory is the limit: wide tiles read A less often.
   if (matmul.k <= 256 && matmul.n >= 128 && isBusy(32, 128)) {
-    return launchShape<T, kTransposed, kSplit, Tile<32, 128, 1, 4, 4, false, 4>>(matmul, vectors, stream);
+    return launchShape<T, kTransposed, kSplit, Tile<32, 128, 1, 4, 4, false, 4>>(matmul, vectors, target);
   }
-  return launchShape<T, kTransposed, kSplit, Tile<32, 64, 2, 2, 8, true, 2>>(matmul, vectors, stream);
+  return launchShape<T, kTransposed, kSplit, Tile<32, 64, 2, 2, 8, true, 2>>(matmul, vectors, target);
 }
 
 // Sizes are or-ed together: they are powers of two in the lower bits.
@@ -499,15 +500,15 @@ bool isAligned(const void* pointer, int64_t sizes) {
 }
 
 template <typename T, bool kSplit>
-cudaError_t launch(const Matmul& matmul, int numMultiprocessors, cudaStream_t stream) {
+cudaError_t launch(const Matmul& matmul, const LaunchTarget& target) {
   const bool isGathered = matmul.pages.blockTable != nullptr;
   const Vectors vectors{
       isAligned<T>(matmul.a, matmul.aRow | (isGathered ? 0 : matmul.aBatch) | matmul.k),
       isAligned<T>(matmul.b, matmul.bRow | matmul.bBatch | (matmul.bTransposed ? matmul.k : matmul.n)),
       isAligned<T>(matmul.c, matmul.cRow | matmul.cBatch | matmul.n),
   };
-  return matmul.bTransposed ? launchTransposed<T, true, kSplit>(matmul, vectors, numMultiprocessors, stream)
-                            : launchTransposed<T, false, kSplit>(matmul, vectors, numMultiprocessors, stream);
+  return matmul.bTransposed ? launchTransposed<T, true, kSplit>(matmul, vectors, target)
+                            : launchTransposed<T, false, kSplit>(matmul, vectors, target);
 }
 
 }  // namespace matmul_mma

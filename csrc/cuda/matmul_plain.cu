@@ -54,10 +54,10 @@ __global__ void __launch_bounds__(kTile* kTile) matmulPlainKernel(Matmul matmul)
 
 }  // namespace
 
-cudaError_t launchMatmulPlain(DType dtype, const Matmul& matmul, cudaStream_t stream) {
+cudaError_t launchMatmulPlain(DType dtype, const Matmul& matmul, const LaunchTarget& target) {
   const dim3 grid(blocksFor(matmul.n, kTile), blocksOfAxis(matmul.m, kTile), blocksOfAxis(matmul.batch, 1));
   return dispatchFloat(dtype, [&](auto element) {
-    matmulPlainKernel<decltype(element)><<<grid, dim3(kTile, kTile), 0, stream>>>(matmul);
+    matmulPlainKernel<decltype(element)><<<grid, dim3(kTile, kTile), 0, target.stream>>>(matmul);
     return cudaGetLastError();
   });
 }

@@ -74,7 +74,7 @@ int64_t mlaAbsorbWorkspaceBytes(const MlaSizes& sizes, int64_t numSplits) {
 }
 
 cudaError_t launchMlaAbsorb(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                            int64_t numSplits, void* workspace, cudaStream_t stream) {
+                            int64_t numSplits, void* workspace, const LaunchTarget& target) {
   const int64_t rows = sizes.batch * sizes.numQueries * sizes.heads;
   if (rows == 0) return cudaSuccess;
   AbsorbPlan plan{};
@@ -96,13 +96,13 @@ cudaError_t launchMlaAbsorb(DType dtype, const MlaLatentAttention& attention, co
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes);
     if (error != cudaSuccess) return error;
-    kernel<<<static_cast<unsigned>(std::min(plan.items, kMostGrid)), plan.warps * kWarpSize, sharedBytes,
-             stream>>>(attention, sizes, plan);
-    return cudaGetLastError();
+    return launchKernelWithShared(kernel, static_cast<unsigned>(std::min(plan.items, kMostGrid)),
+                                  static_cast<unsigned>(plan.warps * kWarpSize),
+                                  static_cast<size_t>(sharedBytes), target, attention, sizes, plan);
   });
   if (launched != cudaSuccess || numSplits == 1) return launched;
   return launchMlaCombine(dtype, {plan.partialOut, plan.partialLse, nullptr, numSplits}, sizes, attention.out,
-                          attention.lse, numSplits, false, stream);
+                          attention.lse, numSplits, target);
 }
 
 }  // namespace warpgraph

@@ -22,6 +22,6 @@ int64_t mlaAbsorbSplits(DType dtype, const MlaSizes& sizes, const MlaKeys& keys,
 int64_t mlaAbsorbWorkspaceBytes(const MlaSizes& sizes, int64_t numSplits);
 
 cudaError_t launchMlaAbsorb(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                            int64_t numSplits, void* workspace, cudaStream_t stream);
+                            int64_t numSplits, void* workspace, const LaunchTarget& target);
 
 }  // namespace warpgraph

@@ -61,6 +61,7 @@ template <typename T, int kRowTiles>
 __global__ void __launch_bounds__(threadsOf(kRowTiles))
     mlaAbsorbKernel(MlaLatentAttention attention, MlaSizes sizes, AbsorbPlan plan) {
 #if __CUDA_ARCH__ >= 800
+  waitForInputs();
   constexpr bool kSplit = std::is_same_v<T, float>;
   constexpr int kTerms = kSplit ? 2 : 1;
   constexpr int kGroupBytes = kGroup * sizeof(T);

@@ -95,15 +95,14 @@ size_t mlaLatentWorkspaceBytes(DType dtype, const MlaLatentAttention& attention,
 }
 
 cudaError_t launchMlaLatent(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                            int64_t numSplits, void* workspace, const LaunchTarget& target) {
+                            int64_t numSplits, bool early, void* workspace, const LaunchTarget& target) {
   switch (kernelOf(dtype, sizes, attention.keys, target.limits)) {
     case Kernel::kHopper:
-      return launchMlaDecodeHopper(dtype, attention, sizes, numSplits, workspace,
-                                   target.limits.multiprocessors, target.stream);
+      return launchMlaDecodeHopper(dtype, attention, sizes, numSplits, early, workspace, target);
     case Kernel::kMma:
       return launchMlaAbsorb(dtype, attention, sizes,
                              mmaSplits(dtype, sizes, attention.keys, numSplits, target.limits), workspace,
-                             target.stream);
+                             target);
     case Kernel::kPlain:
       return launchMlaPlain(dtype, plainOf(attention), sizes, workspace, target);
   }
@@ -119,9 +118,6 @@ cudaError_t launchMlaAbsorbed(DType dtype, const MlaAttention& attention, const 
                               int64_t numSplits, void* base, const LaunchTarget& target) {
   const DeviceLimits& limits = target.limits;
   const AbsorbedWorkspace workspace = layOut(dtype, attention, sizes, numSplits, limits, base);
-  const auto multiply = [&](const Matmul& matmul) {
-    return launchMatmul(dtype, matmul, limits.computeCapability, limits.multiprocessors, target.stream);
-  };
 
   Matmul down = projection(sizes, sizes.rank, sizes.headDim);
   down.a = attention.q;
@@ -130,11 +126,11 @@ cudaError_t launchMlaAbsorbed(DType dtype, const MlaAttention& attention, const 
   down.bBatch = sizes.headDim;
   down.bTransposed = true;
   down.c = workspace.qLatent;
-  cudaError_t error = multiply(down);
+  cudaError_t error = launchMatmul(dtype, down, target);
   if (error != cudaSuccess) return error;
 
   const MlaLatentAttention core = coreOf(attention, sizes, workspace.qLatent, workspace.mean);
-  error = launchMlaLatent(dtype, core, sizes, numSplits, workspace.core, target);
+  error = launchMlaLatent(dtype, core, sizes, numSplits, true, workspace.core, target);
   if (error != cudaSuccess) return error;
 
   Matmul up = projection(sizes, sizes.valueDim, sizes.rank);
@@ -143,7 +139,7 @@ cudaError_t launchMlaAbsorbed(DType dtype, const MlaAttention& attention, const 
   up.bRow = sizes.heads * sizes.valueDim;
   up.bBatch = sizes.valueDim;
   up.c = attention.out;
-  return multiply(up);
+  return launchMatmul(dtype, up, target);
 }
 
 }  // namespace warpgraph

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "cuda/common.cuh"
-#include "cuda/hopper.cuh"
 #include "cuda/mla_combine.h"
 
 namespace warpgraph {
@@ -114,7 +113,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
   const int rows = static_cast<int>(a.numQueries * a.heads);
   const int heads = static_cast<int>(a.heads);
-  waitForPrerequisites();
+  waitForPrevious();
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const int row = static_cast<int>(blockIdx.x) * kRows + (kMany ? 0 : warp);
     if (row >= rows) return;
@@ -162,26 +161,19 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
 }
 
 template <typename T, bool kMany, int kVec>
-cudaError_t launch(const CombineArguments& arguments, T* out, float* lse, bool early, cudaStream_t stream) {
+cudaError_t launch(const CombineArguments& arguments, T* out, float* lse, const LaunchTarget& target) {
   const int64_t rows = arguments.numQueries * arguments.heads;
   const int64_t perBlock = kMany ? 1 : kWarps;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>((rows + perBlock - 1) / perBlock),
-                        static_cast<unsigned>(std::min(arguments.batch, kMostGridY)));
-  config.blockDim = kWarps * kWarpSize;
-  config.stream = stream;
-  cudaLaunchAttribute attribute;
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = early ? 1 : 0;
-  return cudaLaunchKernelEx(&config, mlaCombineKernel<T, kMany, kVec>, arguments, out, lse);
+  const dim3 grid(static_cast<unsigned>((rows + perBlock - 1) / perBlock),
+                  static_cast<unsigned>(std::min(arguments.batch, kMostGridY)));
+  return launchKernel(mlaCombineKernel<T, kMany, kVec>, grid, kWarps * kWarpSize, target, arguments, out,
+                      lse);
 }
 
 }  // namespace
 
 cudaError_t launchMlaCombine(DType dtype, const MlaPartials& partials, const MlaSizes& sizes, void* out,
-                             float* lse, int64_t expectedPieces, bool early, cudaStream_t stream) {
+                             float* lse, int64_t expectedPieces, const LaunchTarget& target) {
   const CombineArguments arguments{partials, sizes.batch, sizes.numQueries, sizes.heads, sizes.rank};
   const int64_t rows = sizes.numQueries * sizes.heads;
   if (sizes.batch * rows == 0) return cudaSuccess;
@@ -189,9 +181,9 @@ cudaError_t launchMlaCombine(DType dtype, const MlaPartials& partials, const Mla
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
     auto* typed = static_cast<T*>(out);
-    if (sizes.rank % 4 != 0) return launch<T, true, 1>(arguments, typed, lse, early, stream);
-    return expectedPieces >= kManyPieces ? launch<T, true, 4>(arguments, typed, lse, early, stream)
-                                         : launch<T, false, 4>(arguments, typed, lse, early, stream);
+    if (sizes.rank % 4 != 0) return launch<T, true, 1>(arguments, typed, lse, target);
+    return expectedPieces >= kManyPieces ? launch<T, true, 4>(arguments, typed, lse, target)
+                                         : launch<T, false, 4>(arguments, typed, lse, target);
   });
 }
 

@@ -24,10 +24,9 @@ struct MlaPartials {
   int64_t numSplits;
 };
 
-// out (batch, numQueries, heads, rank) in dtype; lse (batch, heads, numQueries) or null. `early` when the
-// kernel before it in the stream allows its dependents to launch before it ends (compute capability 9.0). The
-// pieces a query is split into on average, which only choose the shape of the launch.
+// out (batch, numQueries, heads, rank) in dtype; lse (batch, heads, numQueries) or null.
+// expectedPieces, into how many a query is split on average, only chooses the shape of the launch.
 cudaError_t launchMlaCombine(DType dtype, const MlaPartials& partials, const MlaSizes& sizes, void* out,
-                             float* lse, int64_t expectedPieces, bool early, cudaStream_t stream);
+                             float* lse, int64_t expectedPieces, const LaunchTarget& target);
 
 }  // namespace warpgraph

@@ -93,27 +93,31 @@ cudaError_t encodeMaps(Maps& maps, DType dtype, const MlaLatentAttention& attent
 
 template <typename Kernel>
 cudaError_t launch(Kernel kernel, size_t sharedBytes, int threads, dim3 grid, const Maps& maps,
-                   const DecodeArguments& arguments, cudaStream_t stream) {
+                   const DecodeArguments& arguments, bool early, const LaunchTarget& target) {
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                  static_cast<int>(sharedBytes));
   if (error != cudaSuccess) return error;
-  kernel<<<grid, threads, sharedBytes, stream>>>(maps.query, maps.queryRope, maps.latent, maps.rope,
-                                                 arguments);
+  if (early) {
+    return launchKernelWithShared(kernel, grid, static_cast<unsigned>(threads), sharedBytes, target,
+                                  maps.query, maps.queryRope, maps.latent, maps.rope, arguments);
+  }
+  kernel<<<grid, threads, sharedBytes, target.stream>>>(maps.query, maps.queryRope, maps.latent, maps.rope,
+                                                        arguments);
   return cudaGetLastError();
 }
 
 template <typename T>
-cudaError_t launchFor(int tileRows, dim3 grid, const Maps& maps, const DecodeArguments& arguments,
-                      cudaStream_t stream) {
+cudaError_t launchFor(int tileRows, dim3 grid, const Maps& maps, const DecodeArguments& arguments, bool early,
+                      const LaunchTarget& target) {
   if (tileRows == 16) {
     return launch(mlaNarrowKernel<T, 16>, sizeof(NarrowShared<16>), kNarrowThreads, grid, maps, arguments,
-                  stream);
+                  early, target);
   }
   if (tileRows == 32) {
     return launch(mlaNarrowKernel<T, 32>, sizeof(NarrowShared<32>), kNarrowThreads, grid, maps, arguments,
-                  stream);
+                  early, target);
   }
-  return launch(mlaWideKernel<T>, sizeof(WideShared), kWideThreads, grid, maps, arguments, stream);
+  return launch(mlaWideKernel<T>, sizeof(WideShared), kWideThreads, grid, maps, arguments, early, target);
 }
 
 bool isAligned(const void* pointer) {
@@ -148,10 +152,10 @@ int64_t mlaDecodeHopperWorkspaceBytes(const MlaSizes& sizes, int64_t numSplits, 
 }
 
 cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                                  int64_t numSplits, void* workspace, int numMultiprocessors,
-                                  cudaStream_t stream) {
+                                  int64_t numSplits, bool early, void* workspace,
+                                  const LaunchTarget& target) {
   if (sizes.batch * sizes.numQueries * sizes.heads == 0) return cudaSuccess;
-  const Plan plan = planFor(sizes, numSplits, numMultiprocessors);
+  const Plan plan = planFor(sizes, numSplits, target.limits.multiprocessors);
   const Workspace parts = workspaceFor(sizes, plan);
   char* bytes = static_cast<char*>(workspace);
   const MlaKeys& keys = attention.keys;
@@ -177,13 +181,14 @@ cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attenti
   if (error != cudaSuccess) return error;
   const int64_t gridY = numSplits > 0 ? numSplits * sizes.batch : plan.shares;
   const dim3 grid(static_cast<unsigned>(plan.queryTiles), static_cast<unsigned>(std::min(gridY, kMostGridY)));
-  error = dtype == DType::kFloat16 ? launchFor<__half>(plan.tileRows, grid, maps, arguments, stream)
-                                   : launchFor<__nv_bfloat16>(plan.tileRows, grid, maps, arguments, stream);
+  error = dtype == DType::kFloat16
+              ? launchFor<__half>(plan.tileRows, grid, maps, arguments, early, target)
+              : launchFor<__nv_bfloat16>(plan.tileRows, grid, maps, arguments, early, target);
   if (error != cudaSuccess || numSplits == 1 || plan.shares == 1) return error;
   const MlaPartials partials{arguments.partialOut, arguments.partialLse,
                              numSplits > 0 ? nullptr : arguments.shares, numSplits};
   return launchMlaCombine(dtype, partials, sizes, attention.out, attention.lse,
-                          numSplits > 0 ? numSplits : plan.shares / sizes.batch + 1, true, stream);
+                          numSplits > 0 ? numSplits : plan.shares / sizes.batch + 1, target);
 }
 
 }  // namespace warpgraph

@@ -15,8 +15,9 @@ int64_t mlaDecodeHopperWorkspaceBytes(const MlaSizes& sizes, int64_t numSplits, 
 
 // qLatent and qRope are aligned to 16 bytes and their strides are multiples of 8 elements; out and the
 // workspace are aligned to 16 bytes. numSplits 0: every multiprocessor gets an equal share of the keys.
+// `early` when the kernel before it in the stream makes nothing but the queries and lets this one come only
+// after all before itself is done: the latents are then read while the queries are made.
 cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                                  int64_t numSplits, void* workspace, int numMultiprocessors,
-                                  cudaStream_t stream);
+                                  int64_t numSplits, bool early, void* workspace, const LaunchTarget& target);
 
 }  // namespace warpgraph

@@ -82,6 +82,7 @@ __device__ inline void narrowFetchQueries(const CUtensorMap* queryMap, const CUt
   Piece piece;
   while (pieces.next(a, rows, piece)) {
     if (piece.end <= piece.begin) continue;
+    waitForPrevious();  // the queries may be in the making
     barrierWait(&shared.queryFree, phase ^ 1);
     phase ^= 1;
     barrierExpect(&shared.queryFull, sizeof(shared.query));
@@ -336,7 +337,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 1)
 #if WARPGRAPH_HOPPER
   extern __shared__ __align__(1024) char dynamicShared[];  // as the swizzle wants it
   auto& shared = *reinterpret_cast<NarrowShared<kRows>*>(dynamicShared);
-  allowDependents();
+  allowNext();
   if (threadIdx.x == 0) {
     for (uint64_t& barrier : shared.full) barrierInit(&barrier, 1);
     for (uint64_t& barrier : shared.free) barrierInit(&barrier, 4);
@@ -350,6 +351,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 1)
   const int warp = __shfl_sync(kFullWarp, threadIdx.x / kWarpSize, 0);
   if (warp < 8) {
     takeRegisters<232>();
+    waitForPrevious();
     narrowConsume<T, kRows>(a, rows, shared, warp / 4);
   } else {
     giveRegisters<40>();

@@ -64,6 +64,7 @@ __device__ inline void wideFetch(const CUtensorMap* queryMap, const CUtensorMap*
   while (pieces.next(a, rows, piece)) {
     if (piece.end <= piece.begin) continue;
     if (warp == 0) {
+      waitForPrevious();  // the queries may be in the making
       barrierWait(&shared.queryFree, queryPhase ^ 1);
       queryPhase ^= 1;
       if (lane == 0) barrierExpect(&shared.queryFull, kBoxes * kBoxBytes);
@@ -390,7 +391,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   extern __shared__ __align__(1024) char dynamicShared[];  // as the swizzle wants it
   auto& shared = *reinterpret_cast<WideShared*>(dynamicShared);
   const int warp = __shfl_sync(kFullWarp, threadIdx.x / kWarpSize, 0), lane = threadIdx.x % kWarpSize;
-  allowDependents();
+  allowNext();
   if (threadIdx.x == 0) {
     for (auto& tile : shared.full) {
       for (uint64_t& barrier : tile) barrierInit(&barrier, 1);
@@ -407,6 +408,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   const QueryRows rows = queryRows(a, kWideRows);
   if (warp < 8) {
     takeRegisters<232>();
+    waitForPrevious();
     if (warp < 4) {
       wideConsume<T, 0>(a, rows, shared);
     } else {

@@ -66,7 +66,7 @@ bool mlaExpandTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int
 }
 
 cudaError_t launchMlaExpand(DType dtype, const MlaExpandedAttention& attention, const MlaSizes& sizes,
-                            cudaStream_t stream) {
+                            const LaunchTarget& target) {
   if (sizes.batch == 0 || sizes.numQueries == 0 || sizes.heads == 0) return cudaSuccess;
   ExpandPlan plan{};
   const ExpandVariant* variant = chooseExpand(dtype, sizes, plan);
@@ -87,9 +87,9 @@ cudaError_t launchMlaExpand(DType dtype, const MlaExpandedAttention& attention, 
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes);
     if (error != cudaSuccess) return error;
-    kernel<<<static_cast<unsigned>(std::min(plan.items, kMostGrid)), plan.warps * kWarpSize, sharedBytes,
-             stream>>>(attention, sizes, plan);
-    return cudaGetLastError();
+    return launchKernelWithShared(kernel, static_cast<unsigned>(std::min(plan.items, kMostGrid)),
+                                  static_cast<unsigned>(plan.warps * kWarpSize),
+                                  static_cast<size_t>(sharedBytes), target, attention, sizes, plan);
   });
 }
 

@@ -17,6 +17,6 @@ bool mlaExpandTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int
 
 // Attention over one chunk of keys; needs no workspace.
 cudaError_t launchMlaExpand(DType dtype, const MlaExpandedAttention& attention, const MlaSizes& sizes,
-                            cudaStream_t stream);
+                            const LaunchTarget& target);
 
 }  // namespace warpgraph

@@ -136,6 +136,7 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
   constexpr bool kSplit = std::is_same_v<T, float>;
   constexpr int kGroupBytes = kGroup * sizeof(T);
   constexpr int kKeyTiles = kKeyTile / 8;
+  waitForInputs();
   if (attention.nonFinite != nullptr && *attention.nonFinite != 0) return;
 
   extern __shared__ __align__(16) char shared[];

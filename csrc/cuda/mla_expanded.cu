@@ -144,8 +144,7 @@ cudaError_t launchGroup(DType dtype, const Group& group, int64_t chunk, const Ex
     Matmul makeValues = expansion(dtype, group, first, count, attention.wUpV, sizes.valueDim, workspace.v);
     makeValues.nonFinite = nonFinite;
     for (const Matmul& matmul : {makeKeys, makeValues}) {
-      const cudaError_t error =
-          launchMatmul(dtype, matmul, limits.computeCapability, limits.multiprocessors, target.stream);
+      const cudaError_t error = launchMatmul(dtype, matmul, target);
       if (error != cudaSuccess) return error;
     }
     MlaExpandedAttention expanded = {};
@@ -162,9 +161,8 @@ cudaError_t launchGroup(DType dtype, const Group& group, int64_t chunk, const Ex
     expanded.out = attention.out;
     expanded.lse = attention.lse != nullptr ? attention.lse : workspace.lse;
     expanded.nonFinite = nonFinite;
-    const cudaError_t error = onHopper ? launchMlaPrefillHopper(dtype, expanded, sizes, nonFinite + 1,
-                                                                limits.multiprocessors, target.stream)
-                                       : launchMlaExpand(dtype, expanded, sizes, target.stream);
+    const cudaError_t error = onHopper ? launchMlaPrefillHopper(dtype, expanded, sizes, nonFinite + 1, target)
+                                       : launchMlaExpand(dtype, expanded, sizes, target);
     if (error != cudaSuccess) return error;
     first += chunk;
   } while (first < numKeys);

@@ -5,11 +5,12 @@
 
 namespace warpgraph {
 
-// The absorbed core by the fastest kernel that takes it, the plain one at last.
+// The absorbed core by the fastest kernel that takes it, the plain one at last. `early` when it is queued
+// right behind the launchMatmul that makes its queries.
 size_t mlaLatentWorkspaceBytes(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
                                int64_t numSplits, const DeviceLimits& limits);
 cudaError_t launchMlaLatent(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                            int64_t numSplits, void* workspace, const LaunchTarget& target);
+                            int64_t numSplits, bool early, void* workspace, const LaunchTarget& target);
 // Whether that is a kernel on tensor cores.
 bool mlaLatentIsFast(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, const DeviceLimits& limits);
 

@@ -175,6 +175,7 @@ __global__ void __launch_bounds__(kPrefillThreads, 1)
   using Shared = PrefillShared<T, kD, kDr, kDv>;
   extern __shared__ unsigned char bytes[];
   auto& shared = *reinterpret_cast<Shared*>(bytes + (1024 - sharedAddress(bytes) % 1024) % 1024);
+  waitForInputs();
   if (a.nonFinite != nullptr && *a.nonFinite != 0) return;
 
   constexpr int kConsumerWarps = kConsumers * kWarpgroup / kWarpSize;
@@ -243,24 +244,24 @@ cudaError_t encodeMaps(PrefillMaps& maps, DType dtype, const MlaExpandedAttentio
 
 template <typename T, int kD, int kDr>
 cudaError_t launch(const PrefillMaps& maps, const PrefillArguments& arguments, int blocks,
-                   cudaStream_t stream) {
+                   const LaunchTarget& target) {
   constexpr int kBytes = sizeof(PrefillShared<T, kD, kDr, kD>) + 1024;
   const auto kernel = mlaPrefillKernel<T, kD, kDr, kD>;
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (error != cudaSuccess) return error;
-  kernel<<<blocks, kPrefillThreads, kBytes, stream>>>(maps, arguments);
-  return cudaGetLastError();
+  return launchKernelWithShared(kernel, static_cast<unsigned>(blocks), kPrefillThreads, kBytes, target, maps,
+                                arguments);
 }
 
 template <typename T>
 cudaError_t launchSized(const MlaSizes& sizes, const PrefillMaps& maps, const PrefillArguments& arguments,
-                        int blocks, cudaStream_t stream) {
+                        int blocks, const LaunchTarget& target) {
   if (sizes.headDim == 128) {
-    return sizes.ropeDim == 0 ? launch<T, 128, 0>(maps, arguments, blocks, stream)
-                              : launch<T, 128, 64>(maps, arguments, blocks, stream);
+    return sizes.ropeDim == 0 ? launch<T, 128, 0>(maps, arguments, blocks, target)
+                              : launch<T, 128, 64>(maps, arguments, blocks, target);
   }
-  return sizes.ropeDim == 0 ? launch<T, 64, 0>(maps, arguments, blocks, stream)
-                            : launch<T, 64, 64>(maps, arguments, blocks, stream);
+  return sizes.ropeDim == 0 ? launch<T, 64, 0>(maps, arguments, blocks, target)
+                            : launch<T, 64, 64>(maps, arguments, blocks, target);
 }
 
 int64_t rowTiles(const MlaSizes& sizes) {
@@ -282,7 +283,7 @@ int64_t mlaPrefillHopperWorkspaceBytes() {
 }
 
 cudaError_t launchMlaPrefillHopper(DType dtype, const MlaExpandedAttention& attention, const MlaSizes& sizes,
-                                   void* workspace, int numMultiprocessors, cudaStream_t stream) {
+                                   void* workspace, const LaunchTarget& target) {
   const MlaKeys& keys = attention.keys;
   const int64_t batchHeads = sizes.batch * sizes.heads;
   const int64_t tiles = batchHeads * rowTiles(sizes);
@@ -323,9 +324,9 @@ cudaError_t launchMlaPrefillHopper(DType dtype, const MlaExpandedAttention& atte
   a.hasQueryOffset = sizes.hasQueryOffset;
   a.first = attention.first;
   a.last = attention.last;
-  const int blocks = static_cast<int>(std::min<int64_t>(tiles, numMultiprocessors));
-  return dtype == DType::kFloat16 ? launchSized<__half>(sizes, maps, a, blocks, stream)
-                                  : launchSized<__nv_bfloat16>(sizes, maps, a, blocks, stream);
+  const int blocks = static_cast<int>(std::min<int64_t>(tiles, target.limits.multiprocessors));
+  return dtype == DType::kFloat16 ? launchSized<__half>(sizes, maps, a, blocks, target)
+                                  : launchSized<__nv_bfloat16>(sizes, maps, a, blocks, target);
 }
 
 }  // namespace warpgraph

@@ -18,6 +18,6 @@ int64_t mlaPrefillHopperWorkspaceBytes();
 // All pointers of `attention` are 16-byte aligned. With paged keys firstKey is a multiple of 128. The
 // workspace holds zeros, and is left so: one serves all chunks in turn.
 cudaError_t launchMlaPrefillHopper(DType dtype, const MlaExpandedAttention& attention, const MlaSizes& sizes,
-                                   void* workspace, int numMultiprocessors, cudaStream_t stream);
+                                   void* workspace, const LaunchTarget& target);
 
 }  // namespace warpgraph
