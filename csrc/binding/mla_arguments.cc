@@ -43,7 +43,9 @@ int64_t mlaSettings(const Arguments& arguments, size_t index, MlaSizes* sizes) {
   sizes->hasQueryOffset = !arguments.isNull(index + 2);
   sizes->queryOffset = sizes->hasQueryOffset ? arguments.integer(index + 2) : 0;
   sizes->tf32 = arguments.boolean(index + 3);
-  return arguments.size(index + 4);
+  const int64_t numSplits = arguments.size(index + 4);
+  if (numSplits > kMostMlaSplits) arguments.fail(index + 4, "at most 1024 splits");
+  return numSplits;
 }
 
 float* mlaLse(Arguments& arguments, size_t index, const MlaSizes& sizes) {
