@@ -72,7 +72,7 @@ function flags() {
   const warnings = ['-Wall', '-Wextra', ...(process.env.WARPGRAPH_WERROR ? ['-Werror'] : [])]
   return [
     ...code,
-    `-gencode=arch=compute_${target(newest)},code=compute_${target(newest)}`,
+    `-gencode=arch=compute_${newest},code=compute_${newest}`,
     '-std=c++17',
     '-O3',
     '--threads=2',
