@@ -172,8 +172,8 @@ cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attenti
   arguments.overhead = plan.tileRows == kWideRows ? kWideOverhead : kNarrowOverhead;
   arguments.out = attention.out;
   arguments.lse = attention.lse;
-  arguments.partialOut = reinterpret_cast<float*>(bytes);
-  arguments.partialLse = reinterpret_cast<float*>(bytes + parts.outBytes);
+  arguments.partialOut = static_cast<float*>(workspace);
+  arguments.partialLse = static_cast<float*>(static_cast<void*>(bytes + parts.outBytes));
   arguments.shares = reinterpret_cast<int2*>(bytes + parts.outBytes + parts.lseBytes);
 
   Maps maps;

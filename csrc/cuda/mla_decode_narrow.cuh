@@ -217,7 +217,7 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
         for (int i = 0; i < kMine; ++i) shared.max[group][parity][warp][queryOf(i)] = tileMax[i];
       }
       namedBarrierSync(own, 128);
-      float scale[kMine];
+      float scale[kMine] = {};
 #pragma unroll
       for (int i = 0; i < kMine; ++i) {
         const float before = max[i];
@@ -283,7 +283,7 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
     }
     namedBarrierSync(kBoth, 256);
     // What to multiply this warpgroup's and the other's results with.
-    float factor[kMine], otherFactor[kMine];
+    float factor[kMine] = {}, otherFactor[kMine] = {};
 #pragma unroll
     for (int i = 0; i < kMine; ++i) {
       const int query = queryOf(i);

@@ -56,7 +56,7 @@ __device__ inline PrefillTile prefillTile(const PrefillArguments& a, unsigned in
   const unsigned heads = min(a.sectionHeads, a.batchHeads - firstHead);
   const unsigned row = within / heads;
   const unsigned batchHead = firstHead + within - row * heads;
-  PrefillTile tile;
+  PrefillTile tile{};
   tile.b = static_cast<int>(batchHead / a.heads);
   tile.h = static_cast<int>(batchHead - static_cast<unsigned>(tile.b) * a.heads);
   tile.firstQuery = static_cast<int>(a.rowTiles - 1 - row) * kTileRows;
