@@ -239,25 +239,43 @@ interface Call {
     }
   })
 
-  test('mlaAttention refuses settings that mean nothing', () => {
-    const { args } = rightCall('mlaAttention')
+  // Where scale, causal, queryOffset, tf32 and numSplits begin.
+  test.each([
+    ['mlaAttention', 22],
+    ['mlaDecode', 17],
+  ] as const)('%s refuses settings that mean nothing', (op, first) => {
+    const { args } = rightCall(op)
+    const [scale, causal, queryOffset, tf32, numSplits] = [first, first + 1, first + 2, first + 3, first + 4]
     const wrongs: [number, unknown][] = [
-      [22, '1'],
-      [23, 1],
-      [24, 0.5],
-      [24, 2 ** 60],
-      [24, undefined],
-      [25, null],
-      [26, -1],
-      [27, 3],
-      [27, 'auto'],
+      [scale, '1'],
+      [causal, 1],
+      [queryOffset, 0.5],
+      [queryOffset, 2 ** 60],
+      [queryOffset, undefined],
+      [tf32, null],
+      [numSplits, -1],
+      [numSplits, 1.5],
+      [numSplits, null],
     ]
     for (const [position, wrong] of wrongs) {
-      expect(`${position}: ${answer('mlaAttention', args.with(position, wrong))}`).toContain(
-        ': mlaAttention: ',
-      )
+      expect(`${position}: ${answer(op, args.with(position, wrong))}`).toContain(`: ${op}: `)
     }
-    expect(answer('mlaAttention', args.with(24, -5))).toBeUndefined()
+    for (const many of [1025, 2 ** 31, 2 ** 32 + 1, 2 ** 52]) {
+      const said = answer(op, args.with(numSplits, many))
+      expect(said).toContain(`${op}: `)
+      expect(said).toContain('at most 1024 splits')
+    }
+    for (const right of [args.with(queryOffset, -5), args.with(numSplits, 1024)]) {
+      expect(answer(op, right)).toBeUndefined()
+    }
+    loaded.synchronize(0)
+  })
+
+  test('mlaAttention refuses algorithms that it does not know', () => {
+    const { args } = rightCall('mlaAttention')
+    for (const wrong of [3, -1, 'auto', null]) {
+      expect(answer('mlaAttention', args.with(27, wrong))).toContain('mlaAttention: ')
+    }
   })
 
   test('after all those errors the device still computes', () => {

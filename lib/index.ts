@@ -1,4 +1,4 @@
-export type { DeviceMemory, DeviceName } from './backend'
+export type { DeviceMemory, DeviceName, MlaAlgorithm } from './backend'
 export { type Captured, type CapturedResult, capture } from './capture'
 export {
   fromNdarray,

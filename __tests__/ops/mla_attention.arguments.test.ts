@@ -13,9 +13,9 @@ onEachDevice('mlaAttention refuses', (device) => {
   const [q, latents, wUpK, wUpV] = [make(2, 3, 4, 5), make(2, 6, 7), make(7, 4, 5), make(7, 4, 8)]
   const [qRope, kRope] = [make(2, 3, 4, 9), make(2, 6, 9)]
   const withOptions = (options: unknown) => () => call(q, latents, wUpK, wUpV, options)
-  // The same keys in pages: one of 16 for the first sequence, two for the second.
+  // Keys in pages of 16, two for each sequence, which may share one.
   const pages = make(3, 16, 7)
-  const table = ints([0, -1, 1, 2], [2, 2])
+  const table = ints([0, 0, 1, 2], [2, 2])
   const paged = (options: object, latents = pages) => {
     return () => call(q, latents, wUpK, wUpV, { blockTable: table, ...options })
   }
@@ -59,6 +59,12 @@ onEachDevice('mlaAttention refuses', (device) => {
     [`mlaAttention: numSplits must be an integer of at least 0, got -1`, withOptions({ numSplits: -1 })],
     [`mlaAttention: numSplits must be an integer of at least 0, got 1.5`, withOptions({ numSplits: 1.5 })],
     [
+      `mlaAttention: queryOffset must be given only where causal is true, got 0`,
+      withOptions({ queryOffset: 0, causal: false }),
+    ],
+    [`mlaAttention: numSplits must be at most 1024, got 1025`, withOptions({ numSplits: 1025 })],
+    [`mlaAttention: numSplits must be at most 1024, got 4294967297`, withOptions({ numSplits: 2 ** 32 + 1 })],
+    [
       `mlaAttention: numSplits must be 0 with algorithm 'expand', got 2`,
       withOptions({ algorithm: 'expand', numSplits: 2 }),
     ],
@@ -89,11 +95,19 @@ onEachDevice('mlaAttention refuses', (device) => {
     ],
     [
       `mlaAttention: blockTable must be in [-1, 3) (kvLatent's pages), got 3`,
-      paged({ blockTable: ints([0, -1, 1, 3], [2, 2]) }),
+      paged({ blockTable: ints([0, -1, 1, 3], [2, 2]), kvLengths: ints([16, 32]) }),
     ],
     [
       `mlaAttention: blockTable must be in [-1, 3) (kvLatent's pages), got -2`,
-      paged({ blockTable: ints([0, -2, 1, 2], [2, 2]) }),
+      paged({ blockTable: ints([0, -2, 1, 2], [2, 2]), kvLengths: ints([16, 32]) }),
+    ],
+    [
+      `mlaAttention: blockTable must be in [0, 3) (kvLatent's pages), got -1`,
+      paged({ blockTable: ints([0, -1, 1, 2], [2, 2]) }),
+    ],
+    [
+      `mlaAttention: blockTable must be in [0, 3) (kvLatent's pages), got 3`,
+      paged({ blockTable: ints([0, 0, 1, 3], [2, 2]) }),
     ],
   ])
 

@@ -39,7 +39,12 @@ onEachDevice('mlaDecode refuses', (device) => {
     ],
     ['mlaDecode: scale must be finite in float32, got NaN', withOptions({ scale: NaN })],
     ['mlaDecode: numSplits must be an integer of at least 0, got -2', withOptions({ numSplits: -2 })],
+    ['mlaDecode: numSplits must be at most 1024, got 1025', withOptions({ numSplits: 1025 })],
     ['mlaDecode: queryOffset must be an integer, got 1.5', withOptions({ queryOffset: 1.5 })],
+    [
+      'mlaDecode: queryOffset must be given only where causal is true, got 3',
+      withOptions({ queryOffset: 3, causal: false }),
+    ],
     [
       'mlaDecode: precision must be given only with float32 tensors, got "tf32" with float16',
       () => call(half(2, 3, 4, 7), { kvLatent: half(2, 6, 7) }, { scale: 1, precision: 'tf32' }),
@@ -49,9 +54,16 @@ onEachDevice('mlaDecode refuses', (device) => {
       withCache({ kvLengths: ints([9, 0]) }),
     ],
     [
-      "mlaDecode: blockTable must be in [-1, 2) (kvLatent's pages), got 2",
+      "mlaDecode: blockTable must be in [0, 2) (kvLatent's pages), got 2",
       () => {
         const pages = { kvLatent: make(2, 16, 16), blockTable: ints([0, 2], [2, 1]) }
+        return call(q, pages, { scale: 1 })
+      },
+    ],
+    [
+      "mlaDecode: blockTable must be in [0, 2) (kvLatent's pages), got -1",
+      () => {
+        const pages = { kvLatent: make(2, 16, 16), blockTable: ints([0, -1], [2, 1]) }
         return call(q, pages, { scale: 1 })
       },
     ],

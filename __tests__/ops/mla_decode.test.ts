@@ -162,7 +162,10 @@ onEachDevice('mlaDecode', (device) => {
           ),
         )
       fc.assert(
-        fc.property(arbitrary, ({ sizes, seed, ...variant }) => check(sizes, variant, dtype, seed)),
+        fc.property(arbitrary, ({ sizes, seed, queryOffset, ...variant }) => {
+          const offset = queryOffset === undefined || variant.causal === false ? {} : { queryOffset }
+          check(sizes, { ...variant, ...offset }, dtype, seed)
+        }),
         { numRuns: 60 },
       )
     })

@@ -7,6 +7,7 @@ import {
   csrMax,
   type DeviceError,
   gcnAggregate,
+  type MlaAlgorithm,
   type MlaResult,
   mlaAttention,
   mlaDecode,
@@ -118,6 +119,10 @@ const attended = mlaAttention(four, cube, cube, cube, { returnLse: true, kvLengt
 same<typeof attended, MlaResult<'float32'>>(true)
 same<typeof attended.out, Tensor<'float32', 4>>(true)
 same<typeof attended.lse, Tensor<'float32', 3>>(true)
+declare const returnLse: boolean
+declare const algorithm: MlaAlgorithm
+const oneOrBoth = mlaAttention(four, cube, cube, cube, { returnLse, algorithm })
+same<typeof oneOrBoth, Tensor<'float32', 4> | MlaResult<'float32'>>(true)
 mlaAttention(four, cube, cube, cube, { blockTable: intMatrix, algorithm: 'absorb', numSplits: 2 })
 // @ts-expect-error: without the option there is no lse
 mlaAttention(four, cube, cube, cube).lse
@@ -133,6 +138,8 @@ const decoded = mlaDecode(brainFour, { kvLatent: brainCube, kRope: brainCube }, 
 same<typeof decoded, Tensor<'bfloat16', 4>>(true)
 const decodedBoth = mlaDecode(four, { kvLatent: cube, blockTable: intMatrix }, { scale: 1, returnLse: true })
 same<typeof decodedBoth, MlaResult<'float32'>>(true)
+const decodedEither = mlaDecode(four, { kvLatent: cube }, { scale: 1, returnLse })
+same<typeof decodedEither, Tensor<'float32', 4> | MlaResult<'float32'>>(true)
 // @ts-expect-error: the scale is missing
 mlaDecode(four, { kvLatent: cube })
 // @ts-expect-error: the latents are missing

@@ -25,7 +25,10 @@ export interface MlaAttentionOptions<D extends FloatDType = FloatDType>
   /**
    * `'absorb'` takes the queries down to the latents, whose rows are then keys and values: best for few queries;
    * `'expand'` makes the keys and values of all heads first: best for many. `'auto'` (when absent) counts which is
-   * less work.
+   * less work, and absorbs with `numSplits` above 0.
+   *
+   * On a GPU `'expand'` needs compute capability 8.0 and dimensions D, Dv and Dr up to 256; where it cannot, the
+   * queries are absorbed all the same. The CPU always expands.
    */
   readonly algorithm?: MlaAlgorithm
 }
@@ -113,9 +116,8 @@ export function mlaAttention<D extends FloatDType>(
     floats.push(['qRope', qRope])
   }
   const backend = checkAlike(op, ['q', q], cache)
-  const settings = checkSettings(op, given, q.dtype)
-  const { numSplits } = settings
-  const algorithm = checkAlgorithm(op, given.algorithm, numSplits)
+  const { settings, returnLse } = checkSettings(op, given, q.dtype)
+  const algorithm = checkAlgorithm(op, given.algorithm, settings.numSplits)
   // Without any dimension to sum over all logits are 0, whatever the factor.
   const scale = checkScale(op, given.scale ?? 1 / Math.sqrt(headDim + ropeDim || 1))
   const call = {
@@ -132,14 +134,11 @@ export function mlaAttention<D extends FloatDType>(
     rank,
     ropeDim,
     scale,
-    causal: settings.causal,
-    queryOffset: settings.queryOffset,
-    tf32: settings.tf32,
-    numSplits,
+    ...settings,
     algorithm,
   }
   const shape = [batch, numQueries, heads, valueDim] as const
-  return computeAttention(backend, q.dtype, shape, settings.returnLse, (out, lse) => {
+  return computeAttention(backend, q.dtype, shape, returnLse, (out, lse) => {
     backend.mlaAttention(call, out, lse)
   })
 }

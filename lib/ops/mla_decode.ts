@@ -67,7 +67,7 @@ export function mlaDecode<D extends FloatDType>(
   checkDimension(op, 'qLatent', qLatent, 3, rank + ropeDim, width)
   const backend = checkAlike(op, ['qLatent', qLatent], checked)
   const given = checkOptions<Partial<MlaDecodeOptions>>(op, options, ['scale', ...settingNames])
-  const settings = checkSettings(op, given, qLatent.dtype)
+  const { settings, returnLse } = checkSettings(op, given, qLatent.dtype)
   const call = {
     qLatent: qLatent.storage,
     keys,
@@ -77,13 +77,10 @@ export function mlaDecode<D extends FloatDType>(
     rank,
     ropeDim,
     scale: checkScale(op, given.scale),
-    causal: settings.causal,
-    queryOffset: settings.queryOffset,
-    tf32: settings.tf32,
-    numSplits: settings.numSplits,
+    ...settings,
   }
   const shape = [batch, numQueries, heads, rank] as const
-  return computeAttention(backend, qLatent.dtype, shape, settings.returnLse, (out, lse) => {
+  return computeAttention(backend, qLatent.dtype, shape, returnLse, (out, lse) => {
     backend.mlaDecode(call, out, lse)
   })
 }

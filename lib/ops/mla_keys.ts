@@ -24,7 +24,8 @@ export interface MlaCache<D extends FloatDType = FloatDType> {
   readonly kvLengths?: Tensor<'int32', 1>
   /**
    * (B, pages) the pages that hold each sequence's keys in order, so that Tk = pages · pageSize; pageSize is a power of
-   * two of at least 16. −1 marks an entry past the sequence's length.
+   * two of at least 16. With `kvLengths`, −1 may mark an entry past the sequence's length. A −1 within a length is
+   * refused on the CPU; on a GPU, where lengths are not read back, it is clamped to page 0.
    */
   readonly blockTable?: Tensor<'int32', 2>
 }
@@ -34,16 +35,16 @@ export interface MlaSettings {
   /** Query t sees the keys s ≤ t + queryOffset only; true when absent. */
   readonly causal?: boolean
   /**
-   * The position of query 0 among the keys, where `causal` counts. Absent: each sequence's length − Tq, so that its
-   * last query sees all of its keys (aligned bottom-right).
+   * The position of query 0 among the keys; only where `causal` is true. Absent: each sequence's length − Tq, so that
+   * its last query sees all of its keys (aligned bottom-right).
    */
   readonly queryOffset?: number
   /** Also give the logarithm of the sum of each query's exponentials. */
   readonly returnLse?: boolean
   /**
-   * Into how many pieces the keys of a sequence are cut, to be computed at once and merged; 0 (when absent) chooses
-   * by what else there is to do. With a number of one's own the bits of a query's result do not depend on the other
-   * sequences of the batch.
+   * Into how many pieces the keys of a sequence are cut, to be computed at once and merged, up to 1024; 0 (when
+   * absent) chooses by what else there is to do, so that the last bits of a query's result may depend on the other
+   * sequences of the batch. With a number of one's own they do not.
    */
   readonly numSplits?: number
   /**
@@ -104,7 +105,9 @@ export function checkCache(
       throw argumentError('ERR_SHAPE', op, 'kvLatent', expected, `shape ${formatShape(kvLatent!.shape)}`)
     }
     pagesPerSequence = blockTable.shape[1]
-    checkBounds(op, 'blockTable', blockTable, -1, first - 1, `[-1, ${first}) (kvLatent's pages)`)
+    // Without lengths every entry holds keys.
+    const least = kvLengths === undefined ? 0 : -1
+    checkBounds(op, 'blockTable', blockTable, least, first - 1, `[${least}, ${first}) (kvLatent's pages)`)
     integers.push(['blockTable', blockTable])
   } else {
     checkDimension(op, 'kvLatent', kvLatent!, 0, batch, `${queries}'s batch`)
@@ -164,16 +167,31 @@ function checkBounds(
   throw argumentError('ERR_ARG_VALUE', op, name, `be in ${range}`, String(wrong))
 }
 
-/** The settings, for tensors of this dtype. */
+/** The most pieces that keys are cut into: past that there is nothing to win, and partial results only cost memory. */
+const mostSplits = 1024
+
+/** The settings as backends take them, for tensors of this dtype, and whether the lse is asked for. */
 export function checkSettings(
   op: string,
   { causal = true, queryOffset, returnLse = false, numSplits = 0, precision }: MlaSettings,
   dtype: FloatDType,
-): Pick<MlaSizes, 'causal' | 'queryOffset' | 'numSplits' | 'tf32'> & { returnLse: boolean } {
+): {
+  readonly settings: Pick<MlaSizes, 'causal' | 'queryOffset' | 'numSplits' | 'tf32'>
+  readonly returnLse: boolean
+} {
   checkBoolean(op, 'causal', causal)
-  if (queryOffset !== undefined) checkInteger(op, 'queryOffset', queryOffset)
+  if (queryOffset !== undefined) {
+    checkInteger(op, 'queryOffset', queryOffset)
+    if (!causal) {
+      const expected = 'be given only where causal is true'
+      throw argumentError('ERR_ARG_VALUE', op, 'queryOffset', expected, String(queryOffset))
+    }
+  }
   checkBoolean(op, 'returnLse', returnLse)
   checkInteger(op, 'numSplits', numSplits, 0)
+  if (numSplits > mostSplits) {
+    throw argumentError('ERR_ARG_VALUE', op, 'numSplits', `be at most ${mostSplits}`, String(numSplits))
+  }
   if (precision !== undefined) {
     checkChoice(op, 'precision', precision, ['float32', 'tf32'])
     if (dtype !== 'float32') {
@@ -181,7 +199,8 @@ export function checkSettings(
       throw argumentError('ERR_ARG_VALUE', op, 'precision', expected, `"${precision}" with ${dtype}`)
     }
   }
-  return { causal, queryOffset: queryOffset ?? null, returnLse, numSplits, tf32: precision === 'tf32' }
+  const settings = { causal, queryOffset: queryOffset ?? null, numSplits, tf32: precision === 'tf32' }
+  return { settings, returnLse }
 }
 
 /** A factor of the logits. */
