@@ -19,7 +19,7 @@ export interface Inputs {
 /** Makes inputs from fixed seeds; the last graph and numbers are kept for the workloads that share them. */
 export class InputMaker {
   #graph: { name: GraphName; graph: BenchGraph } | null = null
-  #numbers: { length: number; seed: number; values: Float32Array } | null = null
+  #numbers: { length: number; seed: number; scale: number; values: Float32Array } | null = null
   readonly #say: (line: string) => void
 
   /** @param say hears of the long steps */
@@ -72,11 +72,12 @@ export class InputMaker {
 
   #normals(shape: readonly number[], dtype: FloatDType, seed: number, scale = 1): InputArray {
     const length = shape.reduce((a, b) => a * b, 1)
-    if (this.#numbers?.length !== length || this.#numbers.seed !== seed) {
+    const last = this.#numbers
+    if (last?.length !== length || last.seed !== seed || last.scale !== scale) {
       if (length > 1e7) this.#say(`making ${length} random numbers`)
-      this.#numbers = { length, seed, values: repeatedNormals(length, seed, scale) }
+      this.#numbers = { length, seed, scale, values: repeatedNormals(length, seed, scale) }
     }
-    const { values } = this.#numbers
+    const { values } = this.#numbers!
     if (dtype === 'float32') return { dtype, shape, elements: values }
     const elements = new dtypes[dtype].array(length)
     narrow(dtype, values, elements)

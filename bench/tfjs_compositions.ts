@@ -2,7 +2,7 @@ import type { BenchGraph } from './graphs'
 import { type InputArray, type Inputs, rowLengths } from './inputs'
 import type { Tf, TfTensor } from './tfjs'
 import { destinations } from './tfjs'
-import { mlaSeed, type Workload } from './workloads'
+import type { MlaShape, Workload } from './workloads'
 
 export type TfBackend = 'wasm' | 'cpu'
 
@@ -23,7 +23,8 @@ const mostEdgesOfSlowBackend = 100_000
  */
 export function prepare(tf: Tf, workload: Workload, inputs: Inputs, backend: TfBackend): PreparedPeer[] {
   const { graph, arrays } = inputs
-  if (graph === null) return [attention(tf, arrays)]
+  // Without the rotated part, which a user would have to add: only the small shape has none.
+  if (graph === null) return workload.mla!.ropeDim === 0 ? [attention(tf, workload.mla!, arrays)] : []
   const rowPerEdge = backend === 'wasm' || graph.colIdx.length <= mostEdgesOfSlowBackend
   switch (workload.op) {
     case 'segment_softmax': {
@@ -150,8 +151,8 @@ function maxByBuckets(tf: Tf, graph: BenchGraph, feat: InputArray): PreparedPeer
   return { name: 'padded gather + max, by row length', inputs, call }
 }
 
-function attention(tf: Tf, arrays: Inputs['arrays']): PreparedPeer {
-  const { batch, numKeys: length, heads, headDim, rank } = mlaSeed
+function attention(tf: Tf, shape: MlaShape, arrays: Inputs['arrays']): PreparedPeer {
+  const { batch, numKeys: length, heads, headDim, rank } = shape
   const q = floats(tf, arrays.q!)
   const latent = tf.tensor(arrays.kv_latent!.elements, [batch * length, rank])
   const wUpK = tf.tensor(arrays.w_up_k!.elements, [rank, heads * headDim])
