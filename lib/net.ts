@@ -1,8 +1,3 @@
-/** Something that holds memory until it is released. */
-interface Releasable {
-  readonly isReleased: boolean
-}
-
 /** Objects that are watched together, and so the most that wait to be. */
 const mostYoung = 64
 
@@ -13,7 +8,7 @@ const mostYoung = 64
  * else about it. So new objects are held for a moment, to the end of the running task or until many have come, and only
  * those that live on are watched.
  */
-export class Net<T extends Releasable> {
+export class Net<T extends object> {
   readonly #young: T[] = []
   readonly #watched = new FinalizationRegistry<() => void>((release) => release())
   readonly #releaserOf: (object: T) => () => void
@@ -30,14 +25,15 @@ export class Net<T extends Releasable> {
 
   /** The object was released. */
   remove(object: T): void {
-    // Nearly always it is the one that came last.
-    if (this.#young.at(-1) === object) this.#young.pop()
+    // Nearly always it is one of the last that came. It must not be held any longer: on the CPU it is the memory.
+    const at = this.#young.lastIndexOf(object)
+    if (at >= 0) this.#young.splice(at, 1)
     else this.#watched.unregister(object)
   }
 
   #watchYoung(): void {
     for (const object of this.#young.splice(0)) {
-      if (!object.isReleased) this.#watched.register(object, this.#releaserOf(object), object)
+      this.#watched.register(object, this.#releaserOf(object), object)
     }
   }
 }

@@ -34,10 +34,6 @@ export class Storage<B = unknown> {
     net.add(this)
   }
 
-  get isReleased(): boolean {
-    return this.#owners === 0
-  }
-
   /** The bounds of int32 elements that came from the host; null where a device computed or rewrites them. */
   get bounds(): Bounds | null {
     return this.isRewritten ? null : this.#bounds

@@ -11,9 +11,10 @@ MlaKeys mlaKeys(Arguments& arguments, size_t index, DType dtype, const MlaSizes&
   const bool isPaged = !arguments.isNull(index + 3);
   int64_t capacity = keys.numKeys;
   if (isPaged) {
-    // Kernels divide by it with shifts.
-    if (keys.pageSize == 0 || (keys.pageSize & (keys.pageSize - 1)) != 0) {
-      arguments.fail(index + 5, "a power of two");
+    // Kernels divide by it with shifts, and copy at least so many rows at a time.
+    constexpr int64_t kLeastPage = 16;
+    if (keys.pageSize < kLeastPage || (keys.pageSize & (keys.pageSize - 1)) != 0) {
+      arguments.fail(index + 5, "a power of two from 16 on");
     }
     if (__builtin_mul_overflow(keys.pagesPerSequence, keys.pageSize, &capacity)) capacity = -1;
     keys.blockTable =
@@ -43,7 +44,16 @@ int64_t mlaSettings(const Arguments& arguments, size_t index, MlaSizes* sizes) {
   sizes->hasQueryOffset = !arguments.isNull(index + 2);
   sizes->queryOffset = sizes->hasQueryOffset ? arguments.integer(index + 2) : 0;
   sizes->tf32 = arguments.boolean(index + 3);
-  return arguments.size(index + 4);
+  const int64_t numSplits = arguments.size(index + 4);
+  if (numSplits > kMostMlaSplits) arguments.fail(index + 4, "at most 1024 splits");
+  // More than any kernel keeps of intermediate results, so that their sizes can be computed without overflow.
+  constexpr int64_t kChosenSplits = 4096;
+  const auto product = {sizes->batch, sizes->numQueries, sizes->heads, sizes->rank + 1,
+                        numSplits + kChosenSplits};
+  if (bytesFor(4 * sizeof(float), product) == SIZE_MAX) {
+    arguments.fail(index + 4, "few enough for the sizes given");
+  }
+  return numSplits;
 }
 
 float* mlaLse(Arguments& arguments, size_t index, const MlaSizes& sizes) {

@@ -8,7 +8,7 @@ namespace warpgraph {
 
 // What launchers want to know of a card.
 struct DeviceLimits {
-  int computeCapability;  // 10·major + minor
+  int computeCapability;  // 10·major + minor, of the card or of the code that runs on it if that is less
   int multiprocessors;
   int64_t l2Bytes;
   int sharedBytesPerBlock;  // with cudaFuncSetAttribute

@@ -459,12 +459,10 @@ template <typename T, bool kTransposed, bool kSplit, typename Shape>
 cudaError_t launchShape(const Matmul& matmul, const Vectors& vectors, const LaunchTarget& target) {
   const auto kernel = matmulKernel<T, kTransposed, kSplit, Shape>;
   const size_t bytes = Shape::template sharedBytes<T>(matmul.k);
-  constexpr size_t kFree = 48 << 10;  // more has to be asked for
-  if (bytes > kFree) {
-    const auto most = static_cast<int>(bytes);
-    const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
-    if (error != cudaSuccess) return error;
-  }
+  // Always the same, since all threads of the process share the attribute.
+  const auto most = static_cast<int>(Shape::template sharedBytes<T>(INT32_MAX));
+  const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+  if (error != cudaSuccess) return error;
   const dim3 grid(blocksFor(matmul.n, Shape::kColumns), blocksOfAxis(matmul.m, Shape::kRows),
                   blocksOfAxis(matmul.batch, 1));
   return launchKernelWithShared(kernel, grid, Shape::kThreads, bytes, target, matmul, vectors);

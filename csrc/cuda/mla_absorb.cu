@@ -93,8 +93,7 @@ cudaError_t launchMlaAbsorb(DType dtype, const MlaLatentAttention& attention, co
   const cudaError_t launched = dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
     const AbsorbKernel kernel = variant->rowTiles == 2 ? mlaAbsorbKernel<T, 2> : mlaAbsorbKernel<T, 1>;
-    const cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes);
+    const cudaError_t error = setMostShared(kernel);
     if (error != cudaSuccess) return error;
     return launchKernelWithShared(kernel, static_cast<unsigned>(std::min(plan.items, kMostGrid)),
                                   static_cast<unsigned>(plan.warps * kWarpSize),

@@ -23,11 +23,11 @@ constexpr int kPairsPerWarp = 4;  // of 16 columns each, of the weighted sum
 // How a launch cuts its work, and where its parts lie in shared memory.
 struct AbsorbPlan {
   int warps, keyTile, stages;
-  int latentColumns, columns;  // latents padded to a group, where the rope part begins; all, padded to 32
+  int latentColumns, columns;  // latents padded to a group, where the rope part begins; all, padded to 16
   int64_t rowTiles, splits, items;
   bool qBy16, qRopeBy16, latentBy16, ropeBy16;
-  float *partialOut,
-      *partialLse;  // (splits, batch, numQueries, heads, rank), (splits, batch, heads, numQueries)
+  float* partialOut;  // (splits, batch, numQueries, heads, rank)
+  float* partialLse;  // (splits, batch, heads, numQueries)
 };
 
 // Shared memory, in the order of its parts.

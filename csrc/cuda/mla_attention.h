@@ -75,6 +75,9 @@ enum class MlaAlgorithm : int { kAuto = 0, kAbsorb = 1, kExpand = 2 };
 
 constexpr int kMlaAlgorithmCount = 3;
 
+// Bounds the workspace, which holds a partial result per split.
+constexpr int64_t kMostMlaSplits = 1024;
+
 // How the caller asked for it to be computed.
 struct MlaPlan {
   MlaAlgorithm algorithm;

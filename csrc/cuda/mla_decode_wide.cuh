@@ -28,7 +28,8 @@ struct WideShared {
   uint64_t full[2][kBoxes];
   uint64_t free[2][2];  // [tile][boxes that its own warpgroup frees, that the other frees]
   uint64_t queryFull, queryFree;
-  float max[2][kWideRows], scale[2][kWideRows], sum[2][kWideRows];
+  float max[2][kWideRows], scale[2][kWideRows];
+  float sum[2][2][kWideRows];  // of pieces in turn, by warpgroup
   PieceWalk walk[2];
   ShareStart start;
 };
@@ -165,6 +166,8 @@ __device__ inline void wideMask(float (&logits)[32], float (&max)[2], const Deco
   const int firstKey = tile * kTile;
   if (firstKey + kTile > piece.everyoneSees) {
     const int firstRow = ::max(piece.everyoneSees - firstKey, 0);
+    // All warps' products with these latents have to be done before they change.
+    namedBarrierSync(kWarpgroup + kGroup, 128);
     bool found = false;
 #pragma unroll 1
     for (int box = 0; box < kLatentBoxes; ++box) {
@@ -361,12 +364,12 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      if (lane % 4 == 0) shared.sum[kGroup][rows.row[half]] = sum[half];
+      if (lane % 4 == 0) shared.sum[turn][kGroup][rows.row[half]] = sum[half];
     }
     namedBarrierSync(kSums, 256);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      sum[half] = shared.sum[0][rows.row[half]] + shared.sum[1][rows.row[half]];
+      sum[half] = shared.sum[turn][0][rows.row[half]] + shared.sum[turn][1][rows.row[half]];
       if (kGroup == 0 && lane % 4 == 0 && rows.row[half] < tileRows.count) {
         storeLse(a, piece, tileRows.first + rows.row[half], naturalLse(max[half], sum[half]));
       }

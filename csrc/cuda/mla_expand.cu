@@ -84,8 +84,7 @@ cudaError_t launchMlaExpand(DType dtype, const MlaExpandedAttention& attention, 
   const auto sharedBytes = static_cast<int>(expandSharedBytes(plan, *variant, bytes));
   return dispatchFloat(dtype, [&](auto element) {
     const ExpandKernel kernel = expandKernel<decltype(element)>(*variant, sizes.tf32);
-    const cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes);
+    const cudaError_t error = setMostShared(kernel);
     if (error != cudaSuccess) return error;
     return launchKernelWithShared(kernel, static_cast<unsigned>(std::min(plan.items, kMostGrid)),
                                   static_cast<unsigned>(plan.warps * kWarpSize),

@@ -40,6 +40,14 @@ inline int64_t sharedMemoryLimit() {
   return bytes;
 }
 
+// Lets a kernel have as much as there is: always the same, since all threads of the process share the
+// attribute.
+template <typename Kernel>
+cudaError_t setMostShared(Kernel kernel) {
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              static_cast<int>(sharedMemoryLimit()));
+}
+
 #if __CUDA_ARCH__ >= 800
 
 // A sequence's length, and the number of keys that its query t sees.

@@ -50,6 +50,20 @@ function architectures() {
 /** Hopper's matrix and copy instructions exist only in the target named 90a, which every card of 9.0 runs. */
 const target = (arch) => (arch === 90 ? '90a' : String(arch))
 
+/** nvcc's own words on its version. */
+function version() {
+  return execFileSync(nvcc(), ['--version'], { encoding: 'utf8' })
+}
+
+/**
+ * An eighth of the size, since the machine codes of one kernel are much alike. Older drivers cannot unpack it; those
+ * that run what CUDA 13 builds can.
+ */
+function compression() {
+  const major = Number(/release (\d+)/.exec(version())?.[1])
+  return major >= 13 ? ['--compress-mode=size'] : []
+}
+
 /** Machine code for each capability; PTX only for the newest, since older drivers refuse newer PTX. */
 function flags() {
   const all = architectures()
@@ -58,10 +72,11 @@ function flags() {
   const warnings = ['-Wall', '-Wextra', ...(process.env.WARPGRAPH_WERROR ? ['-Werror'] : [])]
   return [
     ...code,
-    `-gencode=arch=compute_${target(newest)},code=compute_${target(newest)}`,
+    `-gencode=arch=compute_${newest},code=compute_${newest}`,
     '-std=c++17',
     '-O3',
     '--threads=2',
+    ...compression(),
     '-Xcompiler',
     ['-fPIC', '-fvisibility=hidden', ...warnings].join(','),
     ...(process.env.WARPGRAPH_WERROR ? ['--Werror', 'all-warnings'] : []),
@@ -76,8 +91,7 @@ function files(...endings) {
 /** A file that changes when the flags or the compiler do, so that make rebuilds: it looks at files only. */
 function stamp() {
   const path = join('build', 'nvcc_flags')
-  const version = execFileSync(nvcc(), ['--version'], { encoding: 'utf8' })
-  const text = [version, ...flags()].join('\n')
+  const text = [version(), ...flags()].join('\n')
   mkdirSync(join(root, 'build'), { recursive: true })
   if (!existsSync(join(root, path)) || readFileSync(join(root, path), 'utf8') !== text) {
     writeFileSync(join(root, path), text)

@@ -77,6 +77,8 @@ cudaError_t StreamCache::allocate(size_t bytes, Block* block) {
         cudaGetLastError();  // the failure was handled: later calls must not find it
         error = allocator_.emptyCacheLocked();
         if (error == cudaSuccess) error = cudaMalloc(&block->data, size.bytes);
+        // Nothing may be waited for while a stream records: then memory is short, whatever else is said.
+        if (error == cudaErrorStreamCaptureUnsupported) error = cudaErrorMemoryAllocation;
       }
       if (error != cudaSuccess) {
         cudaGetLastError();

@@ -1,5 +1,9 @@
 #include "runtime/device_context.h"
 
+#include <algorithm>
+
+#include "cuda/compiled_code.h"
+
 namespace warpgraph {
 namespace {
 
@@ -18,7 +22,10 @@ cudaError_t readLimits(int device, DeviceLimits* limits) {
     const cudaError_t error = cudaDeviceGetAttribute(value, attribute, device);
     if (error != cudaSuccess) return error;
   }
-  limits->computeCapability = 10 * major + minor;
+  int compiled = 0;
+  const cudaError_t error = compiledCapability(&compiled);
+  if (error != cudaSuccess) return error;
+  limits->computeCapability = std::min(10 * major + minor, compiled);
   limits->l2Bytes = l2Bytes;
   return cudaSuccess;
 }
@@ -39,10 +46,10 @@ cudaError_t DeviceContext::create(int device, std::unique_ptr<DeviceContext>* co
 
 DeviceContext::~DeviceContext() {
   // Errors have nobody to go to any more; a driver that is already unloading refuses everything.
-  if (activate() != cudaSuccess) return;
-  cudaStreamSynchronize(stream());
+  const bool isReachable = activate() == cudaSuccess;
+  if (isReachable) cudaStreamSynchronize(stream());
   cache_->end();
-  cudaStreamDestroy(stream());
+  if (isReachable) cudaStreamDestroy(stream());
 }
 
 }  // namespace warpgraph

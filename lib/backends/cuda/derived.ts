@@ -9,7 +9,6 @@ import { makeSchedule } from './schedule'
 export class DeviceStructure implements Droppable {
   readonly addon: Addon
   readonly handle: StructureHandle
-  isReleased = false
 
   constructor(addon: Addon, backend: Backend, segments: DeviceSegments | DeviceCsr, rowPtr: Int32Array) {
     this.addon = addon
@@ -31,7 +30,6 @@ export class DeviceStructure implements Droppable {
   }
 
   drop(): void {
-    this.isReleased = true
     net.remove(this)
     this.addon.releaseStructure(this.handle)
   }
