@@ -4,6 +4,7 @@ import { expandedMla, mlaLse } from '../definitions'
 import { onEachDevice } from '../devices'
 import {
   elementBound,
+  expectRelativeL2,
   lseBound,
   type MlaShape,
   type MlaVariant,
@@ -38,7 +39,9 @@ onEachDevice('mlaAttention', (device) => {
     const [expected, magnitudes, lse] = [expandedMla(exact), expandedMla(exact, true), mlaLse(exact)]
     const tf32 = how.precision === 'tf32'
     const bound = elementBound(exact, dtype, device, tf32)
-    expectWithin(result.out.dataSync(), expected, (i) => bound(magnitudes[i]!, expected[i]!))
+    const values = result.out.dataSync() as Float32Array
+    expectWithin(values, expected, (i) => bound(magnitudes[i]!, expected[i]!))
+    expectRelativeL2(values, expected, exact, tf32 ? 'tf32' : dtype)
     const boundOfLse = lseBound(exact, dtype, device, tf32)
     expectWithin(result.lse.dataSync(), lse, (i) => boundOfLse(lse[i]!))
     const alone = mlaAttention(q, kvLatent, wUpK, wUpV, { ...options, ...how })
