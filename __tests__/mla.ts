@@ -18,6 +18,13 @@ export interface MlaVariant {
   readonly pageSize?: number
 }
 
+/** How a call is computed, which must not show. */
+export interface MlaHow {
+  readonly algorithm?: 'auto' | 'absorb' | 'expand'
+  readonly numSplits?: number
+  readonly precision?: 'float32' | 'tf32'
+}
+
 export type MlaData = Record<'q' | 'kvLatent' | 'wUpK' | 'wUpV' | 'qRope' | 'kRope', Float32Array>
 
 const product = (shape: readonly number[]) => shape.reduce((a, b) => a * b, 1)

@@ -9,6 +9,7 @@ import {
   expectRelativeL2,
   lseBound,
   type MlaData,
+  type MlaHow,
   type MlaShape,
   type MlaVariant,
   mlaBounds,
@@ -19,10 +20,7 @@ import {
 import { expectSameBits, expectWithin, floatDTypes, relativeL2 } from '../tolerance'
 import 'warpgraph/testing/jest'
 
-interface How {
-  readonly numSplits?: number
-  readonly precision?: 'float32' | 'tf32'
-}
+type How = Omit<MlaHow, 'algorithm'>
 
 /** mlaDecode on absorbed queries, with the inputs as rounded for the definitions. */
 function decode(
