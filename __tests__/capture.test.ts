@@ -4,6 +4,7 @@ import {
   csrMax,
   gcnAggregate,
   memory,
+  mlaAttention,
   scope,
   segmentSoftmax,
   segments,
@@ -106,6 +107,19 @@ onEachDevice('capture', (device) => {
     ])
     captured.dispose()
     expect(Array.from(outside.dataSync())).toEqual([7, 8, 9])
+  })
+
+  test('only what is recorded rewrites its results: elsewhere their bounds stay known', () => {
+    const lengths = tensor(Int32Array.of(7), { device })
+    using captured = capture((x: Tensor<'float32', 2>) => ({ x, lengths }), [features(0, 0, 0)])
+    const make = <const S extends readonly number[]>(shape: S) =>
+      tensor(new Float32Array(shape.reduce((a, b) => a * b)), { shape, device })
+    const [q, latents, up] = [make([1, 1, 1, 1]), make([1, 6, 1]), make([1, 1, 1])]
+    const call = () => mlaAttention(q, latents, up, up, { kvLengths: lengths }).dataSync()
+    captured(features(1, 2, 3))
+    // A GPU does not read lengths that a replay may have written: they are clamped.
+    if (device === 'cpu') expect(call).toThrow(/kvLengths must be in \[0, 6\] .*, got 7$/)
+    else expect(call()).toEqual(new Float32Array(1))
   })
 
   test('a result may be the next input, also when results and inputs are the same tensors', () => {

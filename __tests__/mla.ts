@@ -1,7 +1,7 @@
 import { type DeviceName, type FloatDType, type Tensor, tensor } from 'warpgraph'
 import { uniform } from './arbitraries'
 import type { MlaCase } from './definitions'
-import { roundedBound, roundoff } from './tolerance'
+import { relativeL2, roundedBound, roundoff } from './tolerance'
 
 /** Relative L2 against float64 that whole results keep to. */
 export const mlaBounds = { float32: 2e-6, float16: 2e-3, bfloat16: 1e-2, tf32: 2e-3 } as const
@@ -16,6 +16,13 @@ export interface MlaVariant {
   readonly queryOffset?: number
   /** Lay the keys out in pages of this size. Tk is then rounded up to whole pages. */
   readonly pageSize?: number
+}
+
+/** How a call is computed, which must not show. */
+export interface MlaHow {
+  readonly algorithm?: 'auto' | 'absorb' | 'expand'
+  readonly numSplits?: number
+  readonly precision?: 'float32' | 'tf32'
 }
 
 export type MlaData = Record<'q' | 'kvLatent' | 'wUpK' | 'wUpV' | 'qRope' | 'kRope', Float32Array>
@@ -189,4 +196,24 @@ export function lseBound(
 ): (exact: number) => number {
   const logits = logitBound(c, dtype, device, tf32)
   return (exact) => (Number.isFinite(exact) ? logits + 2e-6 + 2 ** -22 * Math.abs(exact) : 0)
+}
+
+/**
+ * The relative L2 that results of (B, Tq, H, width) keep to. Queries that see nothing are left out by it: zeros on both
+ * sides. So are results of few independent elements, which may cancel to so little that no relative bound can hold.
+ */
+export function expectRelativeL2(
+  actual: Float32Array,
+  expected: Float64Array,
+  { B, Tq, R }: Pick<MlaShape, 'B' | 'Tq' | 'R'>,
+  dtype: keyof typeof mlaBounds,
+): void {
+  const perSequence = expected.length / B
+  let independent = 0
+  for (let b = 0; b < B; b++) {
+    const own = expected.subarray(b * perSequence, (b + 1) * perSequence)
+    // Heads and queries project the same R columns, with weights that may be alike.
+    if (own.some((value) => value !== 0)) independent += Math.min(R, perSequence / Tq)
+  }
+  if (independent >= 12) expect(relativeL2(actual, expected)).toBeLessThanOrEqual(mlaBounds[dtype])
 }

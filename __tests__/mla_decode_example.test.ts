@@ -43,6 +43,11 @@ describe('the decoding example', () => {
     [['--size', 'huge'], 'mla_decode: --size is small or deepseek, not huge'],
     [['--tokens', '0'], 'mla_decode: --tokens is a number from 1 on, not 0'],
     [
+      ['--plot', 'no/such/folder/plot.svg'],
+      'mla_decode: --plot is a file in a folder that exists, not in no/such/folder',
+    ],
+    [['--plot', 'examples'], 'mla_decode: --plot is a file, not the folder examples'],
+    [
       ['--device', 'tpu'],
       `mla_decode: setDefaultDevice: device must be 'cpu', 'cuda' or 'cuda:N', got "tpu"`,
     ],

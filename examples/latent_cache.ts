@@ -45,8 +45,12 @@ export class LatentCache {
     this.#openRopes = new Float32Array(shape.batch * shape.pageSize * shape.ropeDim)
   }
 
-  /** One more token of each sequence: latents (B, R) and the rotated parts of their keys (B, Dr). */
-  append(latents: Float32Array, ropes: Float32Array): void {
+  /**
+   * One more token of each sequence: latents (B, R) and the rotated parts of their keys (B, Dr). Gives the milliseconds it
+   * took: once a page, the full pages are sent to the device.
+   */
+  append(latents: Float32Array, ropes: Float32Array): number {
+    const start = performance.now()
     const { batch, rank, ropeDim, pageSize } = this.shape
     const row = this.length % pageSize
     for (let b = 0; b < batch; b++) {
@@ -56,6 +60,7 @@ export class LatentCache {
     }
     this.length++
     if (this.length % pageSize === 0) this.#seal()
+    return performance.now() - start
   }
 
   /** qLatent (B, 1, H, R + Dr): softmax(scale·q·key)·latent over all tokens so far. */

@@ -41,7 +41,7 @@ export function linePlot({ title, xLabel, yLabel, points }: LinePlot): string {
   ].join('\n')
 }
 
-/** Round numbers from 0 to the first that is not below `most`, four to ten of them. */
+/** Round numbers from 0 to the first that is not below `most`: four to six of them, two when `most` is 0. */
 function ticks(most: number): number[] {
   const power = 10 ** Math.floor(Math.log10(most || 1))
   const step = power * [0.2, 0.5, 1, 2].find((part) => most <= power * part * 5)!

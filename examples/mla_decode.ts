@@ -1,4 +1,5 @@
-import { writeFileSync } from 'node:fs'
+import { existsSync, statSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
 import {
   DeviceError,
@@ -19,7 +20,7 @@ import { UsageError } from './usage_error'
 const usage = `usage: npx tsx examples/mla_decode.ts [--device DEVICE] [--size SIZE] [--batch N] [--tokens N] [--plot FILE]
 
 Decodes token after token with mlaDecode from a latent cache that grows in pages, checks it against mlaAttention on the
-CPU, and plots the time per token against the length of the cache.
+CPU, and plots the time per step, the growth of the cache included, against its length.
 
   --device DEVICE  cpu, cuda or cuda:N; the best device present when left out
   --size SIZE      small (when left out): 8 heads, rank 64 + 16; deepseek: 16 heads, rank 512 + 64
@@ -85,33 +86,41 @@ function main(args: string[]): number {
   const start = performance.now()
   const { times, difference, checking } = decode({ size, batch, tokens, plot }, device)
   const seconds = (performance.now() - start - checking) / 1000
-  const perStep = times.reduce((a, b) => a + b, 0) / times.length
+  const perStep = mean(times.map(({ append, attend }) => append + attend))
   console.log(
     `${((batch * tokens) / seconds).toFixed(0)} tokens/s in all, dense layers in plain TypeScript included; ` +
-      `${((1000 * batch) / perStep).toFixed(0)} tokens/s of attention alone.`,
+      `${((1000 * batch) / perStep).toFixed(0)} tokens/s of attention and its cache alone.`,
   )
-  writeFileSync(plot, timePlot(times, device))
-  console.log(`The plot is in ${plot}.`)
   const holds = difference <= allowedDifference
   console.log(
     `Largest difference from mlaAttention on the CPU: ${difference.toExponential(1)} of the largest value, ` +
       `${allowedDifference.toExponential(0)} allowed: ${holds ? 'ok' : 'WRONG'}`,
   )
+  writeFileSync(plot, timePlot(times, device))
+  console.log(`The plot is in ${plot}.`)
   return holds ? 0 : 1
 }
 
-/** Milliseconds of attention per step, the largest difference found, and the milliseconds spent on finding it. */
+/** Milliseconds of one step. */
+interface StepTime {
+  /** To write the token into the cache. */
+  readonly append: number
+  /** Of attention, until its results were read. */
+  readonly attend: number
+}
+
+/** What each step took, the largest difference found, and the milliseconds spent on finding it. */
 function decode({ size, batch, tokens }: Options, device: DeviceName) {
   const model = new LatentModel(size)
   const cache = new LatentCache({ ...size, batch }, device)
   const { heads, rank, ropeDim } = size
   const checkEvery = Math.max(Math.floor(tokens / checkedSteps), 1)
-  const times: number[] = []
+  const times: StepTime[] = []
   let [difference, checking] = [0, 0]
   let words = Array.from({ length: batch }, (_, b) => b % size.vocabulary)
   for (let position = 0; position < tokens; position++) {
     const parts = words.map((word) => model.project(word, position))
-    cache.append(
+    const append = cache.append(
       concatenated(parts.map(({ latent }) => latent)),
       concatenated(parts.map(({ kRope }) => kRope)),
     )
@@ -119,8 +128,8 @@ function decode({ size, batch, tokens }: Options, device: DeviceName) {
       shape: [batch, 1, heads, rank + ropeDim],
       device,
     })
-    const { out, milliseconds } = cache.attend(qLatent, model.scale)
-    times.push(milliseconds)
+    const { out, milliseconds: attend } = cache.attend(qLatent, model.scale)
+    times.push({ append, attend })
     const perSequence = heads * rank
     const values = words.map((_, b) => model.projectUp(out.subarray(b * perSequence, (b + 1) * perSequence)))
     if ((position + 1) % checkEvery === 0) {
@@ -172,18 +181,30 @@ function concatenated(rows: readonly Float32Array[]): Float32Array {
   return all
 }
 
-/** Medians over some steps each, so that one hiccup does not hide the rest. */
-function timePlot(times: readonly number[], device: DeviceName): string {
+function mean(values: readonly number[]): number {
+  return values.reduce((a, b) => a + b, 0) / values.length
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
+}
+
+/**
+ * Points over some steps each: the median of attention, so that one hiccup does not hide the rest, and the mean of
+ * appending, since most of it happens once a page.
+ */
+function timePlot(times: readonly StepTime[], device: DeviceName): string {
   const group = Math.max(Math.floor(times.length / 64), 1)
   const points: [number, number][] = []
   for (let from = 0; from < times.length; from += group) {
-    const sorted = times.slice(from, from + group).sort((a, b) => a - b)
-    points.push([from + sorted.length / 2, sorted[Math.floor(sorted.length / 2)]!])
+    const steps = times.slice(from, from + group)
+    const milliseconds = median(steps.map(({ attend }) => attend)) + mean(steps.map(({ append }) => append))
+    points.push([from + steps.length / 2, milliseconds])
   }
   return linePlot({
     title: `mlaDecode on ${device}`,
     xLabel: 'tokens in the cache',
-    yLabel: 'milliseconds per step, results read',
+    yLabel: 'milliseconds per step, cache written and results read',
     points,
   })
 }
@@ -206,7 +227,14 @@ function readOptions(values: ReturnType<typeof readArguments>): Options {
   if (!Object.hasOwn(sizes, size)) {
     throw new UsageError(`--size is ${Object.keys(sizes).join(' or ')}, not ${size}`)
   }
+  const folder = dirname(plot)
+  if (!isFolder(folder)) throw new UsageError(`--plot is a file in a folder that exists, not in ${folder}`)
+  if (isFolder(plot)) throw new UsageError(`--plot is a file, not the folder ${plot}`)
   return { size: sizes[size]!, batch: count('--batch', batch), tokens: count('--tokens', tokens), plot }
+}
+
+function isFolder(path: string): boolean {
+  return existsSync(path) && statSync(path).isDirectory()
 }
 
 function count(option: string, value: string): number {

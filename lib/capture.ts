@@ -85,7 +85,9 @@ class CapturedFunction {
           this.#recordedResult = this.#compute(this.#inputs)
         }),
       )
-      if (this.#recorded) unreachable.register(this, this.#recorded, this)
+      // On the CPU nothing was recorded, and nothing rewrites what `fn` gave.
+      if (this.#recorded === null) return
+      unreachable.register(this, this.#recorded, this)
       // A replay writes into the results, and what is derived from them must not be kept either.
       forEachTensor(this.#recordedResult!, (tensor) => {
         tensor.storage.isRewritten = true

@@ -7,6 +7,7 @@ import { onEachDevice } from '../devices'
 import { float32, type GoldenCase, goldenCases } from '../golden'
 import {
   elementBound,
+  expectRelativeL2,
   type MlaData,
   type MlaShape,
   type MlaVariant,
@@ -50,7 +51,9 @@ function expectExact({ result, exact }: ReturnType<typeof call>): void {
   const expected = expandedMla(exact)
   const magnitudes = expandedMla(exact, true)
   const bound = elementBound(exact, result.dtype, result.device)
-  expectWithin(result.dataSync(), expected, (i) => bound(magnitudes[i]!, expected[i]!))
+  const values = result.dataSync() as Float32Array
+  expectWithin(values, expected, (i) => bound(magnitudes[i]!, expected[i]!))
+  expectRelativeL2(values, expected, exact, result.dtype)
 }
 
 onEachDevice('mlaAttention', (device) => {

@@ -1,7 +1,15 @@
 import { type FloatDType, mlaAttention } from 'warpgraph'
 import { absorbQueries, latentMla, projectUp } from '../definitions'
 import { onEachDevice } from '../devices'
-import { type MlaData, type MlaShape, type MlaVariant, mlaBounds, mlaCall, randomMlaData } from '../mla'
+import {
+  type MlaData,
+  type MlaHow,
+  type MlaShape,
+  type MlaVariant,
+  mlaBounds,
+  mlaCall,
+  randomMlaData,
+} from '../mla'
 import {
   clipped,
   dataOf,
@@ -16,20 +24,13 @@ import {
 } from '../mla_wide'
 import { expectSameBits, floatDTypes } from '../tolerance'
 
-/** How a call is computed, which must not show. */
-interface How {
-  readonly algorithm?: 'auto' | 'absorb' | 'expand'
-  readonly numSplits?: number
-  readonly precision?: 'tf32'
-}
-
-const anyDType: readonly How[] = [
+const anyDType: readonly MlaHow[] = [
   {},
   { algorithm: 'absorb' },
   { algorithm: 'expand' },
   ...[1, 2, 3].map((numSplits) => ({ algorithm: 'absorb', numSplits }) as const),
 ]
-const hows: Record<FloatDType, readonly How[]> = {
+const hows: Record<FloatDType, readonly MlaHow[]> = {
   float32: [
     ...anyDType,
     { algorithm: 'absorb', precision: 'tf32' },
@@ -57,13 +58,13 @@ onEachDevice('mlaAttention on the dimensions of models', (device) => {
   const isCpu = device === 'cpu'
   const { dtypes, variants } = tableFor(device, floatDTypes)
 
-  function attend(made: ReturnType<typeof mlaCall>, how: How) {
+  function attend(made: ReturnType<typeof mlaCall>, how: MlaHow) {
     const { q, kvLatent, wUpK, wUpV, options } = made
     const result = mlaAttention(q, kvLatent, wUpK, wUpV, { ...options, ...how, returnLse: true })
     return { out: result.out.dataSync() as Float32Array, lse: result.lse.dataSync() }
   }
 
-  const boundOf = (dtype: FloatDType, { precision }: How) => mlaBounds[precision ?? dtype]
+  const boundOf = (dtype: FloatDType, { precision }: MlaHow) => mlaBounds[precision ?? dtype]
 
   describe.each(shapes)('%s', (_, base) => {
     describe.each(dtypes)('%s', (dtype) => {

@@ -6,8 +6,10 @@ import { onEachDevice } from '../devices'
 import { float32, goldenCases } from '../golden'
 import {
   elementBound,
+  expectRelativeL2,
   lseBound,
   type MlaData,
+  type MlaHow,
   type MlaShape,
   type MlaVariant,
   mlaBounds,
@@ -18,10 +20,7 @@ import {
 import { expectSameBits, expectWithin, floatDTypes, relativeL2 } from '../tolerance'
 import 'warpgraph/testing/jest'
 
-interface How {
-  readonly numSplits?: number
-  readonly precision?: 'float32' | 'tf32'
-}
+type How = Omit<MlaHow, 'algorithm'>
 
 /** mlaDecode on absorbed queries, with the inputs as rounded for the definitions. */
 function decode(
@@ -56,7 +55,9 @@ onEachDevice('mlaDecode', (device) => {
     const tf32 = variant.precision === 'tf32'
     // A result is a mean of latents, which are at most 1 in size; a logit the sum of R of their products with queries.
     const bound = elementBound(latent, dtype, device, tf32)
-    expectWithin(out.dataSync(), expected.out, (i) => bound(1, expected.out[i]!))
+    const values = out.dataSync() as Float32Array
+    expectWithin(values, expected.out, (i) => bound(1, expected.out[i]!))
+    expectRelativeL2(values, expected.out, latent, tf32 ? 'tf32' : dtype)
     const boundOfLse = lseBound(latent, dtype, device, tf32)
     expectWithin(lse.dataSync(), expected.lse, (i) => boundOfLse(expected.lse[i]!))
     expectSameBits(mlaDecode(qLatent, cache, settings).dataSync(), out.dataSync())
