@@ -123,7 +123,10 @@ function anywhere(loaded: Addon, untyped: Untyped): void {
     const takesNone = ['driverStatus', 'abortCapture', 'endCapture']
     const rejects = ['downloadAsync']
     expect([...named.map(([name]) => name), ...takesNone, ...rejects].sort()).toEqual(
-      Object.keys(loaded).sort(),
+      // The loader adds where it found the addon.
+      Object.entries(loaded)
+        .flatMap(([name, value]) => (typeof value === 'function' ? [name] : []))
+        .sort(),
     )
   })
 }

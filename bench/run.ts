@@ -19,7 +19,7 @@ Times the operations on the graphs of bench/graphs.ts. On a GPU the result stand
 the CPU beside TensorFlow.js, which is installed for it on first use.
 
   --set SET      seed, arxiv, reddit, products, mla, cpu or all; all on a GPU, cpu on the CPU when left out
-  --only TEXT    only workloads whose names contain the text
+  --only TEXTS   only workloads whose names contain one of these texts, separated by commas
   --device NAME  cpu, cuda or cuda:N; the best device present when left out
   --out FILE     write the results as JSON
   --dump DIR     write inputs, our results and our times, a folder per workload`

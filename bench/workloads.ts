@@ -122,9 +122,12 @@ export const workloads: readonly Workload[] = rows.flatMap((row) =>
   row.widths.flatMap((width) => row.dtypes.map((dtype) => workload(row, width, dtype))),
 )
 
-/** The workloads of a set, or of all, whose names contain a text. */
+/** The workloads of a set, or of all, whose names contain one of the texts, which commas separate. */
 export function selectWorkloads(set: SetName | 'all', only: string): Workload[] {
-  return workloads.filter(({ name, sets }) => (set === 'all' || sets.includes(set)) && name.includes(only))
+  const texts = only.split(',')
+  return workloads.filter(({ name, sets }) => {
+    return (set === 'all' || sets.includes(set)) && texts.some((text) => name.includes(text))
+  })
 }
 
 function aggregations(
