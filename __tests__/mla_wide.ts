@@ -1,5 +1,5 @@
 import type { FloatDType } from 'warpgraph'
-import type { MlaData, MlaShape, MlaVariant } from './mla'
+import { type MlaData, type MlaShape, type MlaVariant, randomMlaData } from './mla'
 import { expectWithin, relativeL2 } from './tolerance'
 
 /**
@@ -21,6 +21,15 @@ export const wideVariants: readonly (readonly [string, MlaVariant])[] = [
   ['all keys without causality', { causal: false }],
   ['a negative scale', { scale: -0.1, lengths: [200, 1, 65] }],
 ]
+
+/** Data that every dtype holds exactly, so that one expected result serves all of them. */
+export function coarseMlaData(shape: MlaShape, seed: number): MlaData {
+  const rounded = Object.entries(randomMlaData(shape, seed)).map(([name, values]) => [
+    name,
+    values.map((value) => Math.round(value * 128) / 128),
+  ])
+  return Object.fromEntries(rounded) as MlaData
+}
 
 /** One call: the sequences that the variant has lengths of, else two. */
 export function sizesFor(shape: Omit<MlaShape, 'B'>, variant: MlaVariant): MlaShape {
