@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { runInNewContext } from 'node:vm'
 import { csr, csrMax, gcnAggregate, memory, scope, type Tensor, tensor } from 'warpgraph'
 import { onEachDevice } from './devices'
+import { collectGarbage } from './garbage'
 import { argumentErrorWith } from './refused'
 
 onEachDevice('scope', (device) => {
@@ -190,6 +191,7 @@ onEachDevice('scope', (device) => {
     ['no function', 3, 'fn must be a function, got number 3'],
     ['nothing', undefined, 'fn must be a function, got undefined'],
   ])('refuses %s, and frees', async (_, fn, message) => {
+    await collectGarbage()
     const before = live()
     expect(() => scope(fn as () => unknown)).toThrow(argumentErrorWith('ERR_ARG_TYPE', `scope: ${message}`))
     expect(alive().includes(true)).toBe(false)

@@ -1,6 +1,7 @@
 import { csr, csrMax, gcnAggregate, memory, segmentSoftmax, segments, type Tensor, tensor } from 'warpgraph'
 import { type CompareDevicesOptions, compareDevices } from 'warpgraph/testing'
 import { testDevices } from './devices'
+import { collectGarbage } from './garbage'
 import 'warpgraph/testing/jest'
 
 const cpu = ['cpu']
@@ -136,6 +137,7 @@ describe('compareDevices', () => {
     const graph = segments([0, 3])
     const x = tensor([1, 2, 3], { device })
     await compareDevices((x) => segmentSoftmax(graph, x), [x], { devices: [device] })
+    await collectGarbage()
     const before = [memory('cpu').tensors, memory(device).tensors]
     await compareDevices((x) => segmentSoftmax(graph, x), [x], { devices: [device] })
     const fail = () => {
