@@ -12,7 +12,7 @@ import {
 } from '../check'
 import type { FloatDType } from '../dtype'
 import { release, type Storage } from '../storage'
-import { sizeOf, Tensor } from '../tensor'
+import { compute, sizeOf, Tensor } from '../tensor'
 
 /** The latent cache: the keys of multi-head latent attention, shared by all heads. */
 export interface MlaCache<D extends FloatDType = FloatDType> {
@@ -220,13 +220,16 @@ export function computeAttention<D extends FloatDType>(
   withLse: boolean,
   fill: (out: Storage, lse: Storage | null) => void,
 ): Tensor<D, 4> | MlaResult<D> {
+  if (!withLse) return compute(backend, dtype, shape, (out) => fill(out, null))
   const [batch, numQueries, heads] = shape
   const lseShape = [batch, heads, numQueries]
   return release((keep) => {
     const out = keep(backend.allocate(dtype, sizeOf(shape)))
-    const lse = withLse ? keep(backend.allocate('float32', sizeOf(lseShape))) : null
-    if (out.length > 0 || (lse !== null && lse.length > 0)) fill(out, lse)
-    const result = new Tensor<D, 4>(out.retain(), shape)
-    return lse === null ? result : { out: result, lse: new Tensor<'float32', 3>(lse.retain(), lseShape) }
+    const lse = keep(backend.allocate('float32', sizeOf(lseShape)))
+    if (out.length > 0 || lse.length > 0) fill(out, lse)
+    return {
+      out: new Tensor<D, 4>(out.retain(), shape),
+      lse: new Tensor<'float32', 3>(lse.retain(), lseShape),
+    }
   })
 }
