@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { drawChart } from './chart'
 import { highest } from './limits'
@@ -127,7 +127,9 @@ function formatTimes(wallUs: number, graphUs: number | null): string {
 /** Writes `gpu.md` and `gpu.svg`, or `cpu.md` and `cpu.svg`. Several files of one machine make one table. */
 function main(files: string[]): void {
   const [first, ...more] = files.filter((file) => !file.endsWith('.jsonl'))
-  if (first === undefined) {
+  const missing = files.find((file) => !existsSync(file))
+  if (first === undefined || missing !== undefined) {
+    if (missing !== undefined && !missing.startsWith('-')) console.error(`there is no file ${missing}`)
     console.error('usage: npm run bench:report -- OURS.json … [PEERS.jsonl …]')
     process.exitCode = 2
     return

@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util'
 import { widen } from 'lib/dtype'
 import { type DeviceChoice, type DeviceName, defaultDevice, info, setDefaultDevice } from 'warpgraph'
 import { formatTable } from '../examples/table'
+import { UsageError } from '../examples/usage_error'
 import { dumpWorkload } from './dump'
 import { InputMaker, type Inputs } from './inputs'
 import { floors, highest, type Limits, measureLaunch, measureLimits } from './limits'
@@ -41,9 +42,11 @@ async function main(): Promise<void> {
   if (options.device) setDefaultDevice(options.device as DeviceChoice) // which refuses what is none
   const device = defaultDevice()
   const set = options.set ?? (device === 'cpu' ? 'cpu' : 'all')
-  if (!(setNames as readonly string[]).includes(set)) throw new Error(`--set must be ${setNames.join(', ')}`)
+  if (!(setNames as readonly string[]).includes(set))
+    throw new UsageError(`--set must be ${setNames.join(', ')}`)
   const selected = selectWorkloads(set as SetName | 'all', options.only ?? '')
-  if (selected.length === 0) throw new Error('no workload has such a name in that set')
+  if (selected.length === 0)
+    throw new UsageError(`no workload of set ${set} has a name with "${options.only}"`)
 
   const limits = measureLimits(device)
   const tf = device === 'cpu' ? loadTf() : null
@@ -163,7 +166,8 @@ function cpuTable(rows: readonly ResultRow[]): string {
   return formatTable(['workload', 'who', 'median', 'spread', 'ratio', 'difference'], cells)
 }
 
-main().catch((error: Error) => {
-  say(error.message)
-  process.exitCode = 1
+main().catch((error: Error & { code?: string }) => {
+  const isUsage = error instanceof UsageError || error.code?.startsWith('ERR_PARSE_ARGS')
+  say(isUsage ? `${error.message} (--help lists the options)` : error.message)
+  process.exitCode = isUsage ? 2 : 1
 })

@@ -72,13 +72,15 @@ export function unsupported(
   }
 }
 
+const withoutDriver = 'Without an NVIDIA GPU there is nothing to mend. With one, install its driver first.'
+
 function withoutAddon(failures: string[]): Verdict {
   const reason = `The native addon was not loaded (${failures.join('; ')}).`
   if (process.env.WARPGRAPH_ADDON) return { reason, mend: 'Correct or unset WARPGRAPH_ADDON.' }
   if (process.platform === 'linux' && !existsSync('/proc/driver/nvidia')) {
     return {
       reason: 'No NVIDIA driver was found, and no native addon was loaded.',
-      mend: 'Without an NVIDIA GPU there is nothing to mend. With one, install its driver first.',
+      mend: withoutDriver,
     }
   }
   const supported = process.platform === 'linux' && process.arch === 'x64'
@@ -92,7 +94,7 @@ function withoutAddon(failures: string[]): Verdict {
 
 function withoutDevice(driver: DriverStatus): Verdict {
   if (driver.driverVersion === 0) {
-    return { reason: 'No NVIDIA driver was found.', mend: 'Install one: nvidia-smi should list a GPU.' }
+    return { reason: 'No NVIDIA driver was found.', mend: withoutDriver }
   }
   if (driver.error?.cudaName === 'cudaErrorInsufficientDriver') {
     return {
