@@ -72,6 +72,16 @@ test('timing calls as often as it says, and waits outside the loops only', () =>
   expect(medianUs).toBeLessThanOrEqual(maxUs)
 })
 
+test('workloads are chosen by set and by any of several texts', () => {
+  const names = (set: 'all' | 'mla', only: string) => selectWorkloads(set, only).map(({ name }) => name)
+  expect(names('all', 'gcn/seed,mla/decode-64')).toEqual([
+    'gcn/seed-640x16/f80/f32',
+    'mla/decode-64x4k-h16/bf16',
+  ])
+  expect(names('mla', 'gcn/seed,prefill-2k')).toEqual(['mla/prefill-2k/f32'])
+  expect(names('all', '')).toHaveLength(workloads.length)
+})
+
 describe('floors', () => {
   test('count what must move, and what is gathered', () => {
     const [workload] = selectWorkloads('seed', 'gcn')

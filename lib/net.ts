@@ -12,6 +12,8 @@ export class Net<T extends object> {
   readonly #young: T[] = []
   readonly #watched = new FinalizationRegistry<() => void>((release) => release())
   readonly #releaserOf: (object: T) => () => void
+  /** One microtask at a time: a loop that makes and releases in one task would queue one a round. */
+  #isScheduled = false
 
   /** @param releaserOf what releases the object; it must not refer to it, or the collector could never see it die */
   constructor(releaserOf: (object: T) => () => void) {
@@ -19,7 +21,7 @@ export class Net<T extends object> {
   }
 
   add(object: T): void {
-    if (this.#young.length === 0) queueMicrotask(() => this.#watchYoung())
+    if (!this.#isScheduled) this.#schedule()
     if (this.#young.push(object) >= mostYoung) this.#watchYoung()
   }
 
@@ -29,6 +31,14 @@ export class Net<T extends object> {
     const at = this.#young.lastIndexOf(object)
     if (at >= 0) this.#young.splice(at, 1)
     else this.#watched.unregister(object)
+  }
+
+  #schedule(): void {
+    this.#isScheduled = true
+    queueMicrotask(() => {
+      this.#isScheduled = false
+      this.#watchYoung()
+    })
   }
 
   #watchYoung(): void {

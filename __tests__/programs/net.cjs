@@ -12,7 +12,6 @@ const net = new Net(
 )
 
 class Held {
-  isReleased = false
   elements = new Uint8Array(bytes)
 
   constructor(name) {
@@ -21,7 +20,6 @@ class Held {
   }
 
   release() {
-    this.isReleased = true
     net.remove(this)
   }
 }
@@ -31,6 +29,19 @@ function megabytes() {
   // Arrays that a first collection found dead are given back by a second one.
   for (let i = 0; i < 2; i++) global.gc()
   return Math.round(process.memoryUsage().arrayBuffers / bytes)
+}
+
+/** How many microtasks a loop queues that makes and releases within one task. */
+function microtasksOfLoop() {
+  const { queueMicrotask } = globalThis
+  let count = 0
+  globalThis.queueMicrotask = (task) => {
+    count++
+    queueMicrotask(task)
+  }
+  for (let i = 0; i < 1000; i++) new Held(`loop ${i}`).release()
+  globalThis.queueMicrotask = queueMicrotask
+  return count
 }
 
 /** Makes objects and releases them, the first first or the last first. */
@@ -51,6 +62,7 @@ async function late() {
 }
 
 async function main() {
+  const microtasks = microtasksOfLoop()
   const before = megabytes()
   const young = new Held('young')
   releaseAll('first')
@@ -69,7 +81,7 @@ async function main() {
     global.gc()
     await setTimeout(10)
   }
-  console.log(JSON.stringify({ held, released: [...released].sort() }))
+  console.log(JSON.stringify({ microtasks, held, released: [...released].sort() }))
 }
 
 main()
