@@ -16,8 +16,8 @@ const mostCalls = 2000
 /** Where a single call takes this long, fewer repeats do. */
 const slowMs = 300
 const slowRepeats = 3
-const warmUpMs = 200
-const warmUpCalls = 20
+/** V8 takes thousands of calls until it has compiled an op for good. */
+const warmUpMs = 300
 
 /**
  * The one way to time: warm up, then take the median, over repeats, of the time per call in a back-to-back loop. The
@@ -49,10 +49,14 @@ export function timeOnce(call: () => void, wait: () => void): number {
 /** Calls until compilers and caches have settled; the time of a call then, in ms. */
 function warmUp(call: () => void, wait: () => void): number {
   const start = performance.now()
-  let last = loopMs(call, wait, 1)
-  for (let i = 1; i < warmUpCalls && performance.now() - start < warmUpMs; i++) last = loopMs(call, wait, 1)
-  // Single calls include the wait; a short loop tells what a call costs within one.
-  return last < 1 ? loopMs(call, wait, 50) / 50 : last
+  let calls = 1
+  let perCall = loopMs(call, wait, calls)
+  while (performance.now() - start < warmUpMs) {
+    // Longer loops by and by: single calls include the wait, and many queued at once would take too long.
+    calls = Math.min(2 * calls, Math.max(1, Math.ceil(warmUpMs / 4 / perCall)))
+    perCall = loopMs(call, wait, calls) / calls
+  }
+  return perCall
 }
 
 function loopMs(call: () => void, wait: () => void, calls: number): number {

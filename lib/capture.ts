@@ -54,7 +54,7 @@ export function capture<const I extends readonly Tensor[], O>(
     const name = `exampleInputs[${i}]`
     return [name, checkIsTensor(op, name, input)]
   })
-  const backend = checkSameDevice(op, ...(named as [[string, Tensor], ...[string, Tensor][]]))
+  const backend = checkSameDevice(op, named[0]!, named)
   const untyped = fn as unknown as (...inputs: Tensor[]) => CapturedResult
   return untracked(() => new CapturedFunction(untyped, exampleInputs, backend)).callable<I, O>()
 }
@@ -168,7 +168,7 @@ class CapturedFunction {
     for (const [i, own] of this.#inputs.entries()) {
       const name = `inputs[${i}]`
       const input = checkIsTensor(op, name, inputs[i])
-      checkSameDevice(op, ['the captured input', own], [name, input])
+      checkSameDevice(op, ['the captured input', own], [[name, input]])
       if (input.dtype !== own.dtype) {
         throw argumentError('ERR_DTYPE', op, name, `have dtype ${own.dtype}, as captured`, input.dtype)
       }

@@ -71,8 +71,11 @@ export function checkTogether(op: string, values: Readonly<Record<string, unknow
   )
 }
 
+/** A tensor with the name that messages give it. */
+export type Named = readonly [name: string, tensor: Tensor]
+
 /** All tensors of a call share one dtype. The first is the measure. */
-export function checkSameDType(op: string, first: [string, Tensor], ...others: [string, Tensor][]): void {
+export function checkSameDType(op: string, first: Named, others: readonly Named[]): void {
   for (const [name, tensor] of others) {
     if (tensor.dtype === first[1].dtype) continue
     throw argumentError('ERR_DTYPE', op, name, `have ${first[0]}'s dtype ${first[1].dtype}`, tensor.dtype)
@@ -80,7 +83,7 @@ export function checkSameDType(op: string, first: [string, Tensor], ...others: [
 }
 
 /** All tensors of a call lie on one device. Gives that device's backend. */
-export function checkSameDevice(op: string, first: [string, Tensor], ...others: [string, Tensor][]): Backend {
+export function checkSameDevice(op: string, first: Named, others: readonly Named[]): Backend {
   for (const [name, tensor] of others) {
     if (tensor.device === first[1].device) continue
     throw argumentError(

@@ -27,9 +27,15 @@ export class Net<T extends object> {
 
   /** The object was released. */
   remove(object: T): void {
-    // Nearly always it is one of the last that came. It must not be held any longer: on the CPU it is the memory.
-    const at = this.#young.lastIndexOf(object)
-    if (at >= 0) this.#young.splice(at, 1)
+    // Nearly always it is the last that came, or one of the last. It must not be held any longer: on the CPU it is the
+    // memory.
+    const young = this.#young
+    if (young[young.length - 1] === object) {
+      young.pop()
+      return
+    }
+    const at = young.lastIndexOf(object)
+    if (at >= 0) young.splice(at, 1)
     else this.#watched.unregister(object)
   }
 

@@ -51,7 +51,7 @@ export class Tensor<D extends DType = DType, R extends number = any> {
   constructor(storage: Storage, shape: readonly number[]) {
     this.#storage = storage
     this.dtype = storage.dtype as D
-    // A result of its argument's shape shares it: to freeze a copy takes as long as the rest of this.
+    // A result of its argument's shape shares it (`sharedShape`): to freeze a copy takes longer than the rest of this.
     this.shape = (Object.isFrozen(shape) ? shape : Object.freeze(shape.slice())) as unknown as Shape<R>
     this.size = storage.length
     trackInScope(this)
@@ -202,9 +202,17 @@ export function compute<D extends DType, R extends number>(
   return new Tensor(out, shape)
 }
 
-export function sizeOf(shape: readonly number[]): number {
+/** The shape of an argument where a result has the same, so that they share it; else the result's own. */
+export function sharedShape<S extends readonly number[]>(shape: S, argument: readonly number[]): S {
+  if (shape.length !== argument.length) return shape
+  for (let axis = 0; axis < shape.length; axis++) if (shape[axis] !== argument[axis]) return shape
+  return argument as S
+}
+
+/** The number of elements of a shape, or of its dimensions from one on. */
+export function sizeOf(shape: readonly number[], from = 0): number {
   let size = 1
-  for (const length of shape) size *= length
+  for (let axis = from; axis < shape.length; axis++) size *= shape[axis]!
   return size
 }
 

@@ -1,6 +1,5 @@
 #include "binding/arguments.h"
 
-#include <cmath>
 #include <string>
 
 namespace warpgraph {
@@ -17,12 +16,18 @@ void Arguments::fail(size_t index, const char* expected) const {
       env(), std::string(op_) + ": argument " + std::to_string(index) + " must be " + expected);
 }
 
+bool Arguments::isNumber(size_t index, double* value) const {
+  return napi_get_value_double(env(), info_[index], value) == napi_ok;
+}
+
 int64_t Arguments::integer(size_t index) const {
   constexpr double kMost = 9007199254740991.0;
-  if (!info_[index].IsNumber()) fail(index, "an integer");
-  const double value = info_[index].As<Napi::Number>().DoubleValue();
-  if (!(value >= -kMost && value <= kMost && value == std::floor(value))) fail(index, "an integer");
-  return static_cast<int64_t>(value);
+  double value;
+  if (!isNumber(index, &value)) fail(index, "an integer");
+  if (!(value >= -kMost && value <= kMost)) fail(index, "an integer");
+  const auto whole = static_cast<int64_t>(value);
+  if (static_cast<double>(whole) != value) fail(index, "an integer");
+  return whole;
 }
 
 int64_t Arguments::size(size_t index) const {
@@ -39,8 +44,9 @@ int64_t Arguments::features(size_t index) const {
 }
 
 double Arguments::number(size_t index) const {
-  if (!info_[index].IsNumber()) fail(index, "a number");
-  return info_[index].As<Napi::Number>().DoubleValue();
+  double value;
+  if (!isNumber(index, &value)) fail(index, "a number");
+  return value;
 }
 
 bool Arguments::boolean(size_t index) const {
@@ -66,8 +72,9 @@ Napi::TypedArray Arguments::view(size_t index) const {
 }
 
 const std::shared_ptr<DeviceBuffer>& Arguments::buffer(size_t index) const {
-  if (!info_[index].IsNumber()) fail(index, "a buffer");
-  const auto* found = environment_.buffers().find(info_[index].As<Napi::Number>().DoubleValue());
+  double handle;
+  if (!isNumber(index, &handle)) fail(index, "a buffer");
+  const auto* found = environment_.buffers().find(handle);
   if (found == nullptr) fail(index, "a live buffer");
   return *found;
 }

@@ -46,6 +46,8 @@ class Arguments {
   // The index of a device; whether there is such a device CUDA tells.
   int deviceIndex(size_t index) const;
   bool isNull(size_t index) const { return info_[index].IsNull(); }
+  // In one call of Node-API, which tells numbers from everything else by itself.
+  bool isNumber(size_t index, double* value) const;
 
   // A live buffer.
   const std::shared_ptr<DeviceBuffer>& buffer(size_t index) const;

@@ -87,7 +87,8 @@ Napi::Value downloadAsync(const Napi::CallbackInfo& info) {
 
 void release(const Napi::CallbackInfo& info) {
   const Arguments arguments(info, "release", 1);
-  if (!info[0].IsNumber() || !arguments.environment().release(info[0].As<Napi::Number>().DoubleValue())) {
+  double handle;
+  if (!arguments.isNumber(0, &handle) || !arguments.environment().release(handle)) {
     arguments.fail(0, "a live buffer");
   }
 }

@@ -78,20 +78,28 @@ int laneBitsFor(int64_t length) {
   return bits;
 }
 
+// Queries of a block, and blocks for all of them.
+int tileQueries(const MlaSizes& sizes, int queriesPerWarp) {
+  return static_cast<int>(std::min(roundUp(sizes.numQueries, kWarps), int64_t{queriesPerWarp} * kWarps));
+}
+int tilesOf(const MlaSizes& sizes, int tileQueries) {
+  return static_cast<int>((sizes.numQueries + tileQueries - 1) / tileQueries);
+}
+
 // False when it does not fit.
 bool layOut(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int queriesPerWarp, Layout* layout) {
   for (const int64_t size : {sizes.headDim, sizes.valueDim, sizes.rank, sizes.ropeDim, keys.numKeys}) {
     if (size > kMostSharedBytes) return false;
   }
-  const auto element = static_cast<int64_t>(bytesOf(dtype));
-  const auto width = [&](int64_t length) { return roundUp(length * element, kVectorBytes); };
+  // Shifts, since this is done for each call and a division takes as long as all the rest of a line.
+  const int elementBits = dtype == DType::kFloat32 ? 2 : 1;
+  const auto width = [&](int64_t length) { return roundUp(length << elementBits, kVectorBytes); };
   const int64_t keyBytes = oddVectors(width(sizes.rank) + width(sizes.ropeDim));
   const int64_t headBytes = oddVectors(width(sizes.headDim));
   const int64_t valueBytes = width(sizes.valueDim);
   const int64_t queryBytes = width(sizes.headDim) + width(sizes.ropeDim);
-  layout->tileQueries =
-      static_cast<int>(std::min(roundUp(sizes.numQueries, kWarps), int64_t{queriesPerWarp} * kWarps));
-  const int64_t absorbed = (width(sizes.rank) + width(sizes.ropeDim)) / element;
+  layout->tileQueries = tileQueries(sizes, queriesPerWarp);
+  const int64_t absorbed = (width(sizes.rank) + width(sizes.ropeDim)) >> elementBits;
   const int64_t context = roundUp(sizes.rank, 4);
   const int64_t scratch = absorbed + context + roundUp(keys.numKeys, 4);
   int64_t at = 0;
@@ -107,17 +115,17 @@ bool layOut(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int queries
   layout->scratchAt = take(kWarps * scratch * static_cast<int64_t>(sizeof(float)));
   if (at > kMostSharedBytes) return false;
   layout->bytes = static_cast<int>(at);
-  layout->headWidth = static_cast<int>(width(sizes.headDim) / element);
-  layout->rankWidth = static_cast<int>(width(sizes.rank) / element);
-  layout->ropeWidth = static_cast<int>(width(sizes.ropeDim) / element);
-  layout->keyStride = static_cast<int>(keyBytes / element);
-  layout->headStride = static_cast<int>(headBytes / element);
-  layout->valueStride = static_cast<int>(valueBytes / element);
-  layout->queryStride = static_cast<int>(queryBytes / element);
-  const int64_t chunk = chunkBytes(dtype, sizes);
+  layout->headWidth = static_cast<int>(width(sizes.headDim) >> elementBits);
+  layout->rankWidth = static_cast<int>(width(sizes.rank) >> elementBits);
+  layout->ropeWidth = static_cast<int>(width(sizes.ropeDim) >> elementBits);
+  layout->keyStride = static_cast<int>(keyBytes >> elementBits);
+  layout->headStride = static_cast<int>(headBytes >> elementBits);
+  layout->valueStride = static_cast<int>(valueBytes >> elementBits);
+  layout->queryStride = static_cast<int>(queryBytes >> elementBits);
+  const auto chunk = static_cast<unsigned>(chunkBytes(dtype, sizes));
   const auto divisor = [&](int64_t length) {
-    const int64_t perRow = length * element / chunk;
-    return perRow < 2 ? 0u : static_cast<unsigned>(((int64_t{1} << 32) + perRow - 1) / perRow);
+    const unsigned perRow = (static_cast<unsigned>(length) << elementBits) / chunk;
+    return perRow < 2 ? 0u : (0u - 1) / perRow + 1;
   };
   layout->headDivisor = divisor(sizes.headDim);
   layout->rankDivisor = divisor(sizes.rank);
@@ -129,7 +137,7 @@ bool layOut(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int queries
   layout->contextStart = static_cast<int>(absorbed);
   layout->weightsStart = static_cast<int>(absorbed + context);
   layout->scratch = static_cast<int>(scratch);
-  layout->tiles = static_cast<int>((sizes.numQueries + layout->tileQueries - 1) / layout->tileQueries);
+  layout->tiles = tilesOf(sizes, layout->tileQueries);
   return true;
 }
 
@@ -394,29 +402,24 @@ cudaError_t dispatchChunk(int64_t chunk, Body body) {
 }  // namespace
 
 bool mlaSmallTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& keys) {
-  Layout layout;
   if (sizes.batch > kMostGrid || sizes.heads > kMostGrid) return false;
-  if (!layOut(dtype, sizes, keys, 1, &layout)) return false;
   // In double: products of sizes may exceed 64 bits.
   const double rows = double(sizes.batch) * double(sizes.heads) * double(sizes.numQueries);
   const double perRow = double(sizes.rank + 1) * double(sizes.headDim + sizes.valueDim) +
                         double(keys.numKeys + 1) * double(2 * sizes.rank + sizes.ropeDim);
-  return rows * (perRow + 1) <= double(kMostProducts);
+  Layout layout;
+  return rows * (perRow + 1) <= double(kMostProducts) && layOut(dtype, sizes, keys, 1, &layout);
 }
 
 cudaError_t launchMlaSmall(DType dtype, const MlaAttention& attention, const MlaSizes& sizes,
                            const LaunchTarget& target) {
   Layout layout;
-  layOut(dtype, sizes, attention.keys, 1, &layout);
   // Several queries per warp where the card is full anyway: what they share is then brought in less often.
   const int64_t pairs = sizes.batch * sizes.heads;
-  for (int perWarp = kMostQueriesPerWarp; perWarp > 1; perWarp /= 2) {
-    Layout wider;
-    if (layOut(dtype, sizes, attention.keys, perWarp, &wider) &&
-        pairs * wider.tiles >= 2 * target.limits.multiprocessors) {
-      layout = wider;
-      break;
-    }
+  for (int perWarp = kMostQueriesPerWarp; perWarp > 0; perWarp /= 2) {
+    const int tiles = tilesOf(sizes, tileQueries(sizes, perWarp));
+    const bool isFull = pairs * tiles >= 2 * target.limits.multiprocessors;
+    if ((isFull || perWarp == 1) && layOut(dtype, sizes, attention.keys, perWarp, &layout)) break;
   }
   const dim3 grid(static_cast<unsigned>(layout.tiles), static_cast<unsigned>(sizes.heads),
                   static_cast<unsigned>(sizes.batch));

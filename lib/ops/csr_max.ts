@@ -2,7 +2,7 @@ import { checkOptions } from '../argument'
 import { checkBoolean, checkCsr, checkDimension, checkNumber, checkTensor } from '../check'
 import type { Csr } from '../csr'
 import type { FloatDType } from '../dtype'
-import { compute, sizeOf, Tensor } from '../tensor'
+import { compute, sharedShape, sizeOf, Tensor } from '../tensor'
 
 export interface CsrMaxOptions {
   /** The value of rows without edges; −∞ when absent. */
@@ -47,7 +47,7 @@ export function csrMax<D extends FloatDType>(
 export function csrMax<D extends FloatDType>(
   graph: Csr,
   x: Tensor<D, 2>,
-  options: CsrMaxOptions = {},
+  options?: CsrMaxOptions,
 ): Tensor<D, 2> | CsrMaxResult<D> {
   const op = 'csrMax'
   checkCsr(op, graph)
@@ -56,7 +56,7 @@ export function csrMax<D extends FloatDType>(
   const { empty = -Infinity, withIndices = false } = checkOptions(op, options, ['empty', 'withIndices'])
   checkNumber(op, 'empty', empty)
   const { backend } = x.storage
-  const shape = [graph.numRows, x.shape[1]]
+  const shape = sharedShape([graph.numRows, x.shape[1]], x.shape)
   const winners = checkBoolean(op, 'withIndices', withIndices)
     ? backend.allocate('int32', sizeOf(shape))
     : null

@@ -3,7 +3,7 @@ import { checkCsr, checkDimension, checkSameDevice, checkTensor, checkTogether }
 import type { Csr } from '../csr'
 import type { FloatDType } from '../dtype'
 import type { Storage } from '../storage'
-import { compute, Tensor } from '../tensor'
+import { compute, sharedShape, Tensor } from '../tensor'
 
 /** A degree per node. */
 export type Degrees = Tensor<'float32' | 'int32', 1>
@@ -30,7 +30,7 @@ export interface GcnAggregateOptions {
 export function gcnAggregate<D extends FloatDType>(
   graph: Csr,
   x: Tensor<D, 2>,
-  options: GcnAggregateOptions = {},
+  options?: GcnAggregateOptions,
 ): Tensor<D, 2> {
   const op = 'gcnAggregate'
   checkCsr(op, graph)
@@ -40,7 +40,7 @@ export function gcnAggregate<D extends FloatDType>(
   const { backend } = x.storage
   const [dst, src] = degreeStorages(op, graph, x, degrees)
   const features = x.shape[1]
-  return compute(backend, x.dtype, [graph.numRows, features], (out) => {
+  return compute(backend, x.dtype, sharedShape([graph.numRows, features], x.shape), (out) => {
     backend.gcnAggregate(graph.on(backend), x.storage, dst, src, out, features)
   })
 }
@@ -60,7 +60,7 @@ function degreeStorages(
   if (degrees instanceof Tensor) {
     requireSquare(op, graph)
     checkDegrees(op, 'degrees', degrees, graph.numRows, "the graph's nodes")
-    checkSameDevice(op, ['x', x], ['degrees', degrees])
+    checkSameDevice(op, ['x', x], [['degrees', degrees]])
     return [degrees.storage, degrees.storage]
   }
   if (typeof degrees !== 'object' || degrees === null) {
@@ -70,7 +70,14 @@ function degreeStorages(
   checkTogether(op, { 'degrees.dst': dst, 'degrees.src': src })
   checkDegrees(op, 'degrees.dst', dst, graph.numDst, "the graph's destination nodes")
   checkDegrees(op, 'degrees.src', src, graph.numSrc, "the graph's source nodes")
-  checkSameDevice(op, ['x', x], ['degrees.dst', dst], ['degrees.src', src])
+  checkSameDevice(
+    op,
+    ['x', x],
+    [
+      ['degrees.dst', dst],
+      ['degrees.src', src],
+    ],
+  )
   return [dst.storage, src.storage]
 }
 

@@ -2,7 +2,7 @@ import { argumentError, checkOptions } from '../argument'
 import type { MlaAlgorithm } from '../backend'
 import { checkChoice, checkDimension, checkTensor, checkTogether } from '../check'
 import type { FloatDType } from '../dtype'
-import type { Tensor } from '../tensor'
+import { sharedShape, type Tensor } from '../tensor'
 import {
   checkAlike,
   checkCache,
@@ -88,7 +88,7 @@ export function mlaAttention<D extends FloatDType>(
   kvLatent: Tensor<NoInfer<D>, 3>,
   wUpK: Tensor<NoInfer<D>, 3>,
   wUpV: Tensor<NoInfer<D>, 3>,
-  options: MlaAttentionOptions<NoInfer<D>> = {},
+  options?: MlaAttentionOptions<NoInfer<D>>,
 ): Tensor<D, 4> | MlaResult<D> {
   const op = 'mlaAttention'
   const given = checkOptions(op, options, optionNames)
@@ -134,10 +134,13 @@ export function mlaAttention<D extends FloatDType>(
     rank,
     ropeDim,
     scale,
-    ...settings,
+    causal: settings.causal,
+    queryOffset: settings.queryOffset,
+    numSplits: settings.numSplits,
+    tf32: settings.tf32,
     algorithm,
   }
-  const shape = [batch, numQueries, heads, valueDim] as const
+  const shape = sharedShape([batch, numQueries, heads, valueDim] as const, q.shape)
   return computeAttention(backend, q.dtype, shape, returnLse, (out, lse) => {
     backend.mlaAttention(call, out, lse)
   })

@@ -1,7 +1,7 @@
 import { checkOptions } from '../argument'
 import { checkDimension, checkTensor } from '../check'
 import type { FloatDType } from '../dtype'
-import type { Tensor } from '../tensor'
+import { sharedShape, type Tensor } from '../tensor'
 import {
   checkAlike,
   checkCache,
@@ -77,9 +77,12 @@ export function mlaDecode<D extends FloatDType>(
     rank,
     ropeDim,
     scale: checkScale(op, given.scale),
-    ...settings,
+    causal: settings.causal,
+    queryOffset: settings.queryOffset,
+    numSplits: settings.numSplits,
+    tf32: settings.tf32,
   }
-  const shape = [batch, numQueries, heads, rank] as const
+  const shape = sharedShape([batch, numQueries, heads, rank] as const, qLatent.shape)
   return computeAttention(backend, qLatent.dtype, shape, returnLse, (out, lse) => {
     backend.mlaDecode(call, out, lse)
   })

@@ -9,6 +9,7 @@ import {
   checkSameDevice,
   checkSameDType,
   checkTensor,
+  type Named,
 } from '../check'
 import type { FloatDType } from '../dtype'
 import { release, type Storage } from '../storage'
@@ -67,9 +68,6 @@ export type MlaResult<D extends FloatDType> = {
 
 /** The names of what `checkSettings` reads. */
 export const settingNames = ['causal', 'queryOffset', 'returnLse', 'numSplits', 'precision'] as const
-
-/** A tensor with the name that messages give it. */
-export type Named = [name: string, tensor: Tensor]
 
 /** Arguments as they may come. */
 type Given<T> = { readonly [K in keyof T]: T[K] | undefined }
@@ -145,8 +143,9 @@ const integerList = { dtypes: ['int32'], rank: [1, 1] } as const
 
 /** All tensors on one device, and those of the op's dtype of that of the first. Gives the device's backend. */
 export function checkAlike(op: string, first: Named, { floats, integers }: CheckedCache): Backend {
-  checkSameDType(op, first, ...floats)
-  return checkSameDevice(op, first, ...(integers.length === 0 ? floats : [...floats, ...integers]))
+  checkSameDType(op, first, floats)
+  checkSameDevice(op, first, floats)
+  return checkSameDevice(op, first, integers)
 }
 
 /**

@@ -23,7 +23,7 @@ export function segmentSoftmax<D extends FloatDType, R extends number>(
   checkTensor(op, 'scores', scores, { rank: [1, Infinity] })
   checkDimension(op, 'scores', scores, 0, segments.numEdges, "the graph's edges")
   const { backend } = scores.storage
-  const heads = sizeOf(scores.shape.slice(1))
+  const heads = sizeOf(scores.shape, 1)
   return compute(backend, scores.dtype, scores.shape, (out) => {
     backend.segmentSoftmax(segments.on(backend), scores.storage, out, heads)
   })

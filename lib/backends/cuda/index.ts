@@ -14,7 +14,7 @@ import { poisonNewStorages, release, Storage } from '../../storage'
 import { loadAddon } from './addon'
 import { DeviceStructure, GcnWeights } from './derived'
 import { handleOf } from './handle'
-import { algorithmCodes, keyArguments, settingArguments } from './mla'
+import { callMlaAttention, callMlaDecode } from './mla'
 import { cudaStatus } from './status'
 
 /** One GPU, driven through the native addon. A storage's buffer is the addon's handle. */
@@ -134,41 +134,11 @@ export class CudaBackend implements Backend {
   }
 
   mlaAttention(call: MlaAttention, out: Storage, lse: Storage | null): void {
-    this.#addon.mlaAttention(
-      handleOf(call.q),
-      call.qRope && handleOf(call.qRope),
-      handleOf(call.wUpK),
-      handleOf(call.wUpV),
-      ...keyArguments(call.keys),
-      handleOf(out),
-      lse && handleOf(lse),
-      dtypes[out.dtype].code,
-      call.batch,
-      call.numQueries,
-      call.heads,
-      call.headDim,
-      call.valueDim,
-      call.rank,
-      call.ropeDim,
-      ...settingArguments(call),
-      algorithmCodes[call.algorithm],
-    )
+    callMlaAttention(this.#addon, call, out, lse)
   }
 
   mlaDecode(call: MlaDecode, out: Storage, lse: Storage | null): void {
-    this.#addon.mlaDecode(
-      handleOf(call.qLatent),
-      ...keyArguments(call.keys),
-      handleOf(out),
-      lse && handleOf(lse),
-      dtypes[out.dtype].code,
-      call.batch,
-      call.numQueries,
-      call.heads,
-      call.rank,
-      call.ropeDim,
-      ...settingArguments(call),
-    )
+    callMlaDecode(this.#addon, call, out, lse)
   }
 
   #structure(segments: DeviceSegments): StructureHandle {
