@@ -7,6 +7,7 @@
 // kernel of CUTLASS 3 (github.com/NVIDIA/cutlass). B is read as it lies, with k or with n contiguous.
 #include "cuda/matmul_hopper.cuh"
 #include "cuda/vector.cuh"
+#include "cuda/wgmma.cuh"
 
 namespace warpgraph {
 namespace {

@@ -7,6 +7,7 @@
 // full or empty buffers. matmul_mma.cuh tells why float32 is split and how it is summed: here the products of
 // 32 k are added by the tensor cores, and these sums by float32 additions.
 #include "cuda/matmul_hopper.cuh"
+#include "cuda/wgmma.cuh"
 
 namespace warpgraph {
 namespace {

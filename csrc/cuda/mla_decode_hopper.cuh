@@ -7,6 +7,7 @@
 #include "cuda/common.cuh"
 #include "cuda/hopper.cuh"
 #include "cuda/mla_keys.cuh"
+#include "cuda/wgmma.cuh"
 
 namespace warpgraph {
 namespace decode {

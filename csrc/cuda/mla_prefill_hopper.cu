@@ -14,6 +14,7 @@
 #include "cuda/mla_prefill_load.cuh"
 #include "cuda/mla_prefill_softmax.cuh"
 #include "cuda/tensor_map.h"
+#include "cuda/wgmma.cuh"
 
 namespace warpgraph {
 namespace {
