@@ -49,7 +49,7 @@ __device__ void arriveAsWarp(uint64_t* barrier) {
   if (threadIdx.x % kWarpSize == 0) barrierArrive(barrier);
 }
 
-// The two TF32 numbers, or the only one; see Fragment in matmul_mma.cuh.
+// The two TF32 numbers, or the only one; see Fragment in matmul_mma_fragments.cuh.
 template <bool kSplit>
 __device__ uint32_t bigOf(uint32_t bits) {
   return kSplit ? (bits + 0x1000u) & 0xffffe000u : toTf32(__uint_as_float(bits));
