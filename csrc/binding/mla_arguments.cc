@@ -2,7 +2,8 @@
 
 namespace warpgraph {
 
-MlaKeys mlaKeys(Arguments& arguments, size_t index, DType dtype, const MlaSizes& sizes) {
+MlaKeys mlaKeys(Arguments& arguments, const MlaPlaces& places, DType dtype, const MlaSizes& sizes) {
+  const size_t index = places.keys;
   MlaKeys keys = {};
   keys.numKeys = arguments.size(index + 4);
   keys.pageSize = arguments.size(index + 5);
@@ -38,25 +39,39 @@ MlaKeys mlaKeys(Arguments& arguments, size_t index, DType dtype, const MlaSizes&
   return keys;
 }
 
-int64_t mlaSettings(const Arguments& arguments, size_t index, MlaSizes* sizes) {
-  sizes->scale = static_cast<float>(arguments.number(index));
-  sizes->causal = arguments.boolean(index + 1);
-  sizes->hasQueryOffset = !arguments.isNull(index + 2);
-  sizes->queryOffset = sizes->hasQueryOffset ? arguments.integer(index + 2) : 0;
-  sizes->tf32 = arguments.boolean(index + 3);
-  const int64_t numSplits = arguments.size(index + 4);
-  if (numSplits > kMostMlaSplits) arguments.fail(index + 4, "at most 1024 splits");
+MlaSizes mlaSizes(const Arguments& arguments, const MlaPlaces& places, MlaPlan* plan) {
+  MlaSizes sizes = {};
+  size_t index = places.sizes;
+  sizes.batch = arguments.size(index++);
+  sizes.numQueries = arguments.size(index++);
+  sizes.heads = arguments.size(index++);
+  if (places.hasProjections) {
+    sizes.headDim = arguments.size(index++);
+    sizes.valueDim = arguments.size(index++);
+  }
+  sizes.rank = arguments.size(index++);
+  sizes.ropeDim = arguments.size(index);
+
+  index = places.settings;
+  sizes.scale = static_cast<float>(arguments.number(index));
+  sizes.causal = arguments.boolean(index + 1);
+  sizes.hasQueryOffset = !arguments.isNull(index + 2);
+  sizes.queryOffset = sizes.hasQueryOffset ? arguments.integer(index + 2) : 0;
+  sizes.tf32 = arguments.boolean(index + 3);
+  plan->numSplits = arguments.size(index + 4);
+  if (plan->numSplits > kMostMlaSplits) arguments.fail(index + 4, "at most 1024 splits");
   // More than any kernel keeps of intermediate results, so that their sizes can be computed without overflow.
   constexpr int64_t kChosenSplits = 4096;
-  const auto product = {sizes->batch, sizes->numQueries, sizes->heads, sizes->rank + 1,
-                        numSplits + kChosenSplits};
+  const auto product = {sizes.batch, sizes.numQueries, sizes.heads, sizes.rank + 1,
+                        plan->numSplits + kChosenSplits};
   if (bytesFor(4 * sizeof(float), product) == SIZE_MAX) {
     arguments.fail(index + 4, "few enough for the sizes given");
   }
-  return numSplits;
+  return sizes;
 }
 
-float* mlaLse(Arguments& arguments, size_t index, const MlaSizes& sizes) {
+float* mlaLse(Arguments& arguments, const MlaPlaces& places, const MlaSizes& sizes) {
+  const size_t index = places.out + 1;
   if (arguments.isNull(index)) return nullptr;
   return arguments.data<float>(index, DType::kFloat32, {sizes.batch, sizes.heads, sizes.numQueries});
 }

@@ -7,17 +7,26 @@
 
 namespace warpgraph {
 
-constexpr size_t kMlaKeyArguments = 8;
-constexpr size_t kMlaSettingArguments = 5;
+// Where they are: a function's own inputs come first, then keys, out, lse, dtype, sizes and settings.
+struct MlaPlaces {
+  size_t keys;            // eight of them
+  bool hasProjections;    // whether there are headDim and valueDim among the sizes
+  size_t out = keys + 8;  // lse is next
+  size_t dtype = keys + 10;
+  size_t sizes = keys + 11;
+  size_t settings = sizes + (hasProjections ? 7 : 5);
+  size_t end = settings + 5;
 
-// Eight arguments from `index` on, of keys in `dtype` for sizes.batch sequences of sizes.rank and
-// sizes.ropeDim.
-MlaKeys mlaKeys(Arguments& arguments, size_t index, DType dtype, const MlaSizes& sizes);
+  constexpr MlaPlaces(size_t inputs, bool projections) : keys(inputs), hasProjections(projections) {}
+};
 
-// Five arguments from `index` on: the first four go into sizes; gives numSplits.
-int64_t mlaSettings(const Arguments& arguments, size_t index, MlaSizes* sizes);
+// Sizes and settings. numSplits goes into the plan.
+MlaSizes mlaSizes(const Arguments& arguments, const MlaPlaces& places, MlaPlan* plan);
+
+// Keys in `dtype` for sizes.batch sequences of sizes.rank and sizes.ropeDim.
+MlaKeys mlaKeys(Arguments& arguments, const MlaPlaces& places, DType dtype, const MlaSizes& sizes);
 
 // lse (batch, heads, numQueries), or null.
-float* mlaLse(Arguments& arguments, size_t index, const MlaSizes& sizes);
+float* mlaLse(Arguments& arguments, const MlaPlaces& places, const MlaSizes& sizes);
 
 }  // namespace warpgraph

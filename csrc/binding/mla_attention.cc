@@ -7,23 +7,12 @@
 namespace warpgraph {
 
 void mlaAttention(const Napi::CallbackInfo& info) {
-  constexpr size_t kKeys = 4;
-  constexpr size_t kOut = kKeys + kMlaKeyArguments;
-  constexpr size_t kSizes = kOut + 3;
-  constexpr size_t kSettings = kSizes + 7;
-  constexpr size_t kAlgorithm = kSettings + kMlaSettingArguments;
+  constexpr MlaPlaces kPlaces(4, true);
+  constexpr size_t kAlgorithm = kPlaces.end;
   Arguments arguments(info, "mlaAttention", kAlgorithm + 1);
-  const DType dtype = arguments.dtype(kOut + 2);
-  MlaSizes sizes = {};
-  sizes.batch = arguments.size(kSizes);
-  sizes.numQueries = arguments.size(kSizes + 1);
-  sizes.heads = arguments.size(kSizes + 2);
-  sizes.headDim = arguments.size(kSizes + 3);
-  sizes.valueDim = arguments.size(kSizes + 4);
-  sizes.rank = arguments.size(kSizes + 5);
-  sizes.ropeDim = arguments.size(kSizes + 6);
+  const DType dtype = arguments.dtype(kPlaces.dtype);
   MlaPlan plan = {};
-  plan.numSplits = mlaSettings(arguments, kSettings, &sizes);
+  const MlaSizes sizes = mlaSizes(arguments, kPlaces, &plan);
   const int64_t algorithm = arguments.size(kAlgorithm);
   if (algorithm >= kMlaAlgorithmCount) arguments.fail(kAlgorithm, "an algorithm");
   plan.algorithm = static_cast<MlaAlgorithm>(algorithm);
@@ -35,9 +24,10 @@ void mlaAttention(const Napi::CallbackInfo& info) {
   }
   attention.wUpK = arguments.data(2, dtype, {sizes.rank, sizes.heads, sizes.headDim});
   attention.wUpV = arguments.data(3, dtype, {sizes.rank, sizes.heads, sizes.valueDim});
-  attention.keys = mlaKeys(arguments, kKeys, dtype, sizes);
-  attention.out = arguments.data(kOut, dtype, {sizes.batch, sizes.numQueries, sizes.heads, sizes.valueDim});
-  attention.lse = mlaLse(arguments, kOut + 1, sizes);
+  attention.keys = mlaKeys(arguments, kPlaces, dtype, sizes);
+  attention.out =
+      arguments.data(kPlaces.out, dtype, {sizes.batch, sizes.numQueries, sizes.heads, sizes.valueDim});
+  attention.lse = mlaLse(arguments, kPlaces, sizes);
 
   const LaunchTarget& target = arguments.target();
   const auto bytes =

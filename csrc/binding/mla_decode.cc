@@ -6,20 +6,11 @@
 namespace warpgraph {
 
 void mlaDecode(const Napi::CallbackInfo& info) {
-  constexpr size_t kKeys = 1;
-  constexpr size_t kOut = kKeys + kMlaKeyArguments;
-  constexpr size_t kSizes = kOut + 3;
-  constexpr size_t kSettings = kSizes + 5;
-  Arguments arguments(info, "mlaDecode", kSettings + kMlaSettingArguments);
-  const DType dtype = arguments.dtype(kOut + 2);
-  MlaSizes sizes = {};
-  sizes.batch = arguments.size(kSizes);
-  sizes.numQueries = arguments.size(kSizes + 1);
-  sizes.heads = arguments.size(kSizes + 2);
-  sizes.rank = arguments.size(kSizes + 3);
-  sizes.ropeDim = arguments.size(kSizes + 4);
+  constexpr MlaPlaces kPlaces(1, false);
+  Arguments arguments(info, "mlaDecode", kPlaces.end);
+  const DType dtype = arguments.dtype(kPlaces.dtype);
   MlaPlan plan = {};
-  plan.numSplits = mlaSettings(arguments, kSettings, &sizes);
+  const MlaSizes sizes = mlaSizes(arguments, kPlaces, &plan);
 
   // Each row of the queries is the absorbed part, then the rotated one.
   const int64_t width = sizes.rank + sizes.ropeDim;
@@ -28,9 +19,10 @@ void mlaDecode(const Napi::CallbackInfo& info) {
   attention.qLatent = q;
   attention.qRope = static_cast<const char*>(q) + static_cast<size_t>(sizes.rank) * bytesOf(dtype);
   attention.qLatentStride = attention.qRopeStride = width;
-  attention.keys = mlaKeys(arguments, kKeys, dtype, sizes);
-  attention.out = arguments.data(kOut, dtype, {sizes.batch, sizes.numQueries, sizes.heads, sizes.rank});
-  attention.lse = mlaLse(arguments, kOut + 1, sizes);
+  attention.keys = mlaKeys(arguments, kPlaces, dtype, sizes);
+  attention.out =
+      arguments.data(kPlaces.out, dtype, {sizes.batch, sizes.numQueries, sizes.heads, sizes.rank});
+  attention.lse = mlaLse(arguments, kPlaces, sizes);
 
   const LaunchTarget& target = arguments.target();
   const auto bytes =
