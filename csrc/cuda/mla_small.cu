@@ -185,13 +185,13 @@ bool mlaSmallTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& keys) {
   const double rows = double(sizes.batch) * double(sizes.heads) * double(sizes.numQueries);
   const double perRow = double(sizes.rank + 1) * double(sizes.headDim + sizes.valueDim) +
                         double(keys.numKeys + 1) * double(2 * sizes.rank + sizes.ropeDim);
-  Layout layout;
+  Layout layout = {};
   return rows * (perRow + 1) <= double(kMostProducts) && layOut(dtype, sizes, keys, 1, &layout);
 }
 
 cudaError_t launchMlaSmall(DType dtype, const MlaAttention& attention, const MlaSizes& sizes,
                            const LaunchTarget& target) {
-  Layout layout;
+  Layout layout = {};
   // Several queries per warp where the card is full anyway: what they share is then brought in less often.
   const int64_t pairs = sizes.batch * sizes.heads;
   for (int perWarp = kMostQueriesPerWarp; perWarp > 0; perWarp /= 2) {
