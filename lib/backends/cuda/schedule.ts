@@ -53,10 +53,9 @@ export function makeSchedule(rowPtr: Int32Array): ScheduleArrays {
   const items = new Int32Array(4 * (numPieces + numRows - hubs.length / 4))
   items.set(pieces)
   sortRows(rowPtr, rowsOfLength, items.subarray(pieces.length))
-  const longer = Array.from({ length: lengthClasses }, (_, k) =>
-    rowsOfLength.subarray(2 ** k + 1).reduce((sum, count) => sum + count, numPieces),
-  )
-  const largestHub = hubs.reduce((most, count, i) => (i % 4 === 2 ? Math.max(most, count) : most), 0)
+  let largestHub = 0
+  for (let at = 2; at < hubs.length; at += 4) largestHub = Math.max(largestHub, hubs[at]!)
+  const longer = countLonger(rowsOfLength, numPieces)
   return { items, hubs: Int32Array.from(hubs), numPieces, largestHub, longer }
 }
 
@@ -75,6 +74,18 @@ function sortRows(rowPtr: Int32Array, rowsOfLength: Int32Array, items: Int32Arra
     items[at + 2] = rowPtr[row + 1]!
     items[at + 3] = -1
   }
+}
+
+/** For each k, the pieces and the rows of more than 2^k edges. */
+function countLonger(rowsOfLength: Int32Array, numPieces: number): number[] {
+  const longer: number[] = []
+  let count = numPieces
+  let length = rowsOfLength.length - 1
+  for (let k = lengthClasses - 1; k >= 0; k--) {
+    for (; length > 2 ** k; length--) count += rowsOfLength[length]!
+    longer[k] = count
+  }
+  return longer
 }
 
 /** A power of two. */
