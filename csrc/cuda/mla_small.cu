@@ -191,7 +191,7 @@ bool mlaSmallTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& keys) {
 
 cudaError_t launchMlaSmall(DType dtype, const MlaAttention& attention, const MlaSizes& sizes,
                            const LaunchTarget& target) {
-  Layout layout;
+  Layout layout = {};
   // Several queries per warp where the card is full anyway: what they share is then brought in less often.
   const int64_t pairs = sizes.batch * sizes.heads;
   for (int perWarp = kMostQueriesPerWarp; perWarp > 0; perWarp /= 2) {
