@@ -1,6 +1,13 @@
 import { inspect } from 'node:util'
 import { runInNewContext } from 'node:vm'
-import { type DType, type NestedNumbers, type NumericArray, type Tensor, tensor } from 'warpgraph'
+import {
+  type DType,
+  type NestedNumbers,
+  type NumericArray,
+  type SelfDescribing,
+  type Tensor,
+  tensor,
+} from 'warpgraph'
 import { onEachDevice } from './devices'
 
 onEachDevice('tensor()', (device) => {
@@ -9,7 +16,7 @@ onEachDevice('tensor()', (device) => {
     return [t.dtype, Array.from(t.shape), Array.from(t.dataSync())]
   }
 
-  test.each<[string, NumericArray | NestedNumbers, DType, number[], number[]]>([
+  test.each<[string, SelfDescribing | NestedNumbers, DType, number[], number[]]>([
     ['a number', 2.5, 'float32', [], [2.5]],
     ['an array', [1, 2, 3], 'float32', [3], [1, 2, 3]],
     ['an empty array', [], 'float32', [0], []],

@@ -1,6 +1,7 @@
 import { argumentError, describe, formatShape } from './argument'
 import type { Backend, Recorded } from './backend'
 import { checkIsTensor, checkSameDevice } from './check'
+import { Net } from './net'
 import { during, refuseInCapture } from './recording'
 import { checkSynchronous, isPlainObject, scope, untracked } from './scope'
 import { release, type Storage } from './storage'
@@ -59,10 +60,13 @@ export function capture<const I extends readonly Tensor[], O>(
   return untracked(() => new CapturedFunction(untyped, exampleInputs, backend)).callable<I, O>()
 }
 
-/** The net below `dispose()`: recorded work that nobody can reach any more is released. */
-const unreachable = new FinalizationRegistry<Recorded>((recorded) => recorded.drop())
-
 class CapturedFunction {
+  /** Of those that recorded something: what nobody can call any more is released. */
+  static readonly #net = new Net<CapturedFunction>((captured) => {
+    const recorded = captured.#recorded!
+    return () => recorded.drop()
+  })
+
   readonly #fn: (...inputs: Tensor[]) => CapturedResult
   readonly #backend: Backend
   /** The inputs that the work was recorded on; each call's inputs are copied into them. */
@@ -87,7 +91,7 @@ class CapturedFunction {
       )
       // On the CPU nothing was recorded, and nothing rewrites what `fn` gave.
       if (this.#recorded === null) return
-      unreachable.register(this, this.#recorded, this)
+      CapturedFunction.#net.add(this)
       // A replay writes into the results, and what is derived from them must not be kept either.
       forEachTensor(this.#recordedResult!, (tensor) => {
         tensor.storage.isRewritten = true
@@ -108,9 +112,11 @@ class CapturedFunction {
 
   dispose(): void {
     this.#disposed = true
-    unreachable.unregister(this)
-    this.#recorded?.drop()
-    this.#recorded = null
+    if (this.#recorded !== null) {
+      CapturedFunction.#net.remove(this)
+      this.#recorded.drop()
+      this.#recorded = null
+    }
     for (const result of [this.#given, this.#recordedResult]) if (result) disposeAll(result)
     this.#given = undefined
     this.#recordedResult = undefined

@@ -8,10 +8,10 @@ import { type RankOf, resolveShape, Tensor } from './tensor'
 /** Arrays of numbers nested to some depth, all rows of one level equally long. */
 export type NestedNumbers = number | readonly NestedNumbers[]
 
-/**
- * The dtype that a tensor made from this data has when none is asked for. A `Uint16Array` tells none: it may hold
- * numbers or the bits of either half type.
- */
+/** Typed arrays that tell a dtype. A `Uint16Array` tells none: it may hold numbers or the bits of either half type. */
+export type SelfDescribing = Exclude<NumericArray, Uint16Array>
+
+/** The dtype that a tensor made from this data has when none is asked for; none for a `Uint16Array`. */
 export type InferredDType<T> = T extends
   | Int8Array
   | Uint8Array
@@ -44,10 +44,18 @@ export interface TensorOptions<D extends DType = DType, S extends readonly numbe
  */
 export function tensor<
   T extends NumericArray | NestedNumbers,
+  D extends DType,
+  // biome-ignore lint/suspicious/noExplicitAny: without a shape the rank is unknown
+  const S extends readonly number[] = any,
+>(data: T, options: TensorOptions<D, S> & { readonly dtype: D }): Tensor<NoInfer<D>, RankOf<S>>
+/** The same, of the dtype that the data tells. */
+export function tensor<
+  T extends SelfDescribing | NestedNumbers,
   D extends DType = InferredDType<T>,
   // biome-ignore lint/suspicious/noExplicitAny: without a shape the rank is unknown
   const S extends readonly number[] = any,
->(data: T, options: TensorOptions<D, S> = {}): Tensor<NoInfer<D>, RankOf<S>> {
+>(data: T, options?: TensorOptions<D, S>): Tensor<NoInfer<D>, RankOf<S>>
+export function tensor(data: NumericArray | NestedNumbers, options: TensorOptions = {}): Tensor {
   const op = 'tensor'
   refuseInCapture(op, 'data', 'become a tensor outside of capture()')
   checkOptions(op, options, ['shape', 'dtype', 'device'])
@@ -72,10 +80,19 @@ export interface StridedArray<T> {
  *
  * @throws RangeError (`ERR_SHAPE`) when the view reaches outside its data; otherwise as {@link tensor}
  */
-export function fromNdarray<T extends NumericArray | number[], D extends DType = InferredDType<T>>(
+export function fromNdarray<T extends NumericArray | number[], D extends DType>(
   view: StridedArray<T>,
-  options: { readonly dtype?: D; readonly device?: DeviceChoice } = {},
-): Tensor<NoInfer<D>> {
+  options: { readonly dtype: D; readonly device?: DeviceChoice },
+): Tensor<NoInfer<D>>
+/** The same, of the dtype that the data tells. */
+export function fromNdarray<T extends SelfDescribing | number[], D extends DType = InferredDType<T>>(
+  view: StridedArray<T>,
+  options?: { readonly dtype?: D; readonly device?: DeviceChoice },
+): Tensor<NoInfer<D>>
+export function fromNdarray(
+  view: StridedArray<NumericArray | number[]>,
+  options: { readonly dtype?: DType; readonly device?: DeviceChoice } = {},
+): Tensor {
   const op = 'fromNdarray'
   refuseInCapture(op, 'view', 'become a tensor outside of capture()')
   checkOptions(op, options, ['dtype', 'device'])

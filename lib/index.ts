@@ -4,6 +4,7 @@ export {
   fromNdarray,
   type InferredDType,
   type NestedNumbers,
+  type SelfDescribing,
   type StridedArray,
   type TensorOptions,
   tensor,

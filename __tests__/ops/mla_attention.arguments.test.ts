@@ -82,31 +82,31 @@ onEachDevice('mlaAttention refuses', (device) => {
       () => call(half(2, 3, 4, 5), half(2, 6, 7), half(7, 4, 5), half(7, 4, 8), { precision: 'float32' }),
     ],
     [
-      `mlaAttention: kvLengths must be in [0, 6] (keys of a sequence), got 7`,
+      `mlaAttention: kvLengths must be in [0, 6] (keys of a sequence), got 7 at index 0`,
       withOptions({ kvLengths: ints([7, 0]) }),
     ],
     [
-      `mlaAttention: kvLengths must be in [0, 6] (keys of a sequence), got -1`,
+      `mlaAttention: kvLengths must be in [0, 6] (keys of a sequence), got -1 at index 1`,
       withOptions({ kvLengths: ints([6, -1]) }),
     ],
     [
-      `mlaAttention: kvLengths must be in [0, 32] (keys of a sequence), got 33`,
+      `mlaAttention: kvLengths must be in [0, 32] (keys of a sequence), got 33 at index 1`,
       paged({ kvLengths: ints([16, 33]) }),
     ],
     [
-      `mlaAttention: blockTable must be in [-1, 3) (kvLatent's pages), got 3`,
+      `mlaAttention: blockTable must be in [-1, 3) (kvLatent's pages), got 3 at [1, 1]`,
       paged({ blockTable: ints([0, -1, 1, 3], [2, 2]), kvLengths: ints([16, 32]) }),
     ],
     [
-      `mlaAttention: blockTable must be in [-1, 3) (kvLatent's pages), got -2`,
+      `mlaAttention: blockTable must be in [-1, 3) (kvLatent's pages), got -2 at [0, 1]`,
       paged({ blockTable: ints([0, -2, 1, 2], [2, 2]), kvLengths: ints([16, 32]) }),
     ],
     [
-      `mlaAttention: blockTable must be in [0, 3) (kvLatent's pages), got -1`,
+      `mlaAttention: blockTable must be in [0, 3) (kvLatent's pages), got -1 at [0, 1]`,
       paged({ blockTable: ints([0, -1, 1, 2], [2, 2]) }),
     ],
     [
-      `mlaAttention: blockTable must be in [0, 3) (kvLatent's pages), got 3`,
+      `mlaAttention: blockTable must be in [0, 3) (kvLatent's pages), got 3 at [1, 1]`,
       paged({ blockTable: ints([0, 0, 1, 3], [2, 2]) }),
     ],
   ])
@@ -213,7 +213,7 @@ onEachDevice('mlaAttention refuses', (device) => {
   test('bounds are known of what moved between devices, and kept by views', () => {
     const moved = ints([7, 0]).to('cpu').to(device).reshape([1, 2]).reshape([2])
     expect(withOptions({ kvLengths: moved })).toThrow(
-      'kvLengths must be in [0, 6] (keys of a sequence), got 7',
+      'kvLengths must be in [0, 6] (keys of a sequence), got 7 at index 0',
     )
   })
 

@@ -50,18 +50,18 @@ onEachDevice('mlaDecode refuses', (device) => {
       () => call(half(2, 3, 4, 7), { kvLatent: half(2, 6, 7) }, { scale: 1, precision: 'tf32' }),
     ],
     [
-      'mlaDecode: kvLengths must be in [0, 6] (keys of a sequence), got 9',
+      'mlaDecode: kvLengths must be in [0, 6] (keys of a sequence), got 9 at index 0',
       withCache({ kvLengths: ints([9, 0]) }),
     ],
     [
-      "mlaDecode: blockTable must be in [0, 2) (kvLatent's pages), got 2",
+      "mlaDecode: blockTable must be in [0, 2) (kvLatent's pages), got 2 at [1, 0]",
       () => {
         const pages = { kvLatent: make(2, 16, 16), blockTable: ints([0, 2], [2, 1]) }
         return call(q, pages, { scale: 1 })
       },
     ],
     [
-      "mlaDecode: blockTable must be in [0, 2) (kvLatent's pages), got -1",
+      "mlaDecode: blockTable must be in [0, 2) (kvLatent's pages), got -1 at [1, 0]",
       () => {
         const pages = { kvLatent: make(2, 16, 16), blockTable: ints([0, -1], [2, 1]) }
         return call(q, pages, { scale: 1 })

@@ -10,7 +10,7 @@ const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const npm = spawnSync('npm', ['--version'])
 if (npm.error) notTested('the package as a user installs it', `npm cannot be run: ${npm.error.message}`)
 
-/** Minutes, since packing compiles the addon for every architecture where it was not built yet. */
+/** Minutes, since npm may wait for a registry. */
 const patience = 20 * 60_000
 
 const program = `

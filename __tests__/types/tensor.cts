@@ -22,6 +22,27 @@ const halves = tensor([1, 2], { dtype: 'float16' })
 same<typeof halves.dtype, 'float16'>(true)
 const cast = halves.cast('bfloat16')
 same<typeof cast.dtype, 'bfloat16'>(true)
+const bits = tensor(Uint16Array.of(1), { dtype: 'bfloat16', shape: [1] })
+same<typeof bits, Tensor<'bfloat16', 1>>(true)
+const numbers = tensor(Uint16Array.of(1), { dtype: 'int32' })
+same<typeof numbers.dtype, 'int32'>(true)
+// @ts-expect-error: bits or numbers, and bits of which dtype?
+tensor(Uint16Array.of(1))
+// @ts-expect-error: nor does a shape tell
+tensor(Uint16Array.of(1), { shape: [1, 1] })
+declare const someArray: Uint16Array | Float32Array
+tensor(someArray, { dtype: 'float32' })
+// @ts-expect-error: it may be one that tells no dtype
+tensor(someArray)
+// Functions of a user's own pass dtype and data on.
+const zeros = <D extends 'float32' | 'int32'>(dtype: D) => tensor([0], { dtype })
+same<ReturnType<typeof zeros<'int32'>>['dtype'], 'int32'>(true)
+const fromBits = <D extends 'float16' | 'bfloat16'>(bits: Uint16Array, dtype: D) => tensor(bits, { dtype })
+same<ReturnType<typeof fromBits<'float16'>>['dtype'], 'float16'>(true)
+const asFloats = <T extends warpgraph.NumericArray>(data: T) => tensor(data, { dtype: 'float32' })
+same<ReturnType<typeof asFloats<Int8Array>>['dtype'], 'float32'>(true)
+const onCpu = <T extends number[] | Int32Array>(data: T) => tensor(data, { device: 'cpu' })
+same<ReturnType<typeof onCpu<Int32Array>>['dtype'], 'int32'>(true)
 // @ts-expect-error: no such dtype
 tensor([1], { dtype: 'float64' })
 // @ts-expect-error: no such dtype
@@ -77,6 +98,11 @@ same<typeof kept, { values: Tensor<'float32', 2>; count: number }>(true)
 const view = { data: Int32Array.of(1), shape: [1], stride: [1], offset: 0 }
 same<ReturnType<typeof fromNdarray<Int32Array>>['dtype'], 'int32'>(true)
 fromNdarray(view, { dtype: 'float32' })
+const bitView = { ...view, data: Uint16Array.of(1) }
+const ofBits = fromNdarray(bitView, { dtype: 'float16' })
+same<typeof ofBits.dtype, 'float16'>(true)
+// @ts-expect-error: bits or numbers, and bits of which dtype?
+fromNdarray(bitView)
 // @ts-expect-error: not an ndarray
 fromNdarray({ data: Int32Array.of(1) })
 

@@ -1,5 +1,6 @@
 // How all kernels of the ops are launched: so that a kernel may start while the one before it in the stream
 // is still ending (programmatic dependent launch, compute capability 9.0 and later).
+// CUDA's graphs hold such launches from CUDA 12.3 on.
 //
 // The rule that makes this safe: every thread calls waitForInputs() or waitForPrevious() before it reads what
 // another kernel may have written and before it writes anything. Before that it may read what no kernel

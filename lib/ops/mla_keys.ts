@@ -12,6 +12,7 @@ import {
   type Named,
 } from '../check'
 import type { FloatDType } from '../dtype'
+import { isRecording } from '../recording'
 import { release, type Storage } from '../storage'
 import { compute, sizeOf, Tensor } from '../tensor'
 
@@ -162,8 +163,21 @@ function checkBounds(
 ): void {
   const { bounds } = tensor.storage
   if (bounds === null || (bounds.least >= least && bounds.greatest <= most)) return
-  const wrong = bounds.least < least ? bounds.least : bounds.greatest
-  throw argumentError('ERR_ARG_VALUE', op, name, `be in ${range}`, String(wrong))
+  throw argumentError('ERR_ARG_VALUE', op, name, `be in ${range}`, firstOutside(tensor, least, most))
+}
+
+/** The first element outside of the range, and where it is; in a recording, which nothing is read in, any of them. */
+function firstOutside({ storage, shape }: Tensor, least: number, most: number): string {
+  if (isRecording()) {
+    const bounds = storage.bounds!
+    return String(bounds.least < least ? bounds.least : bounds.greatest)
+  }
+  const elements = storage.backend.download(storage)
+  let at = 0
+  while (elements[at]! >= least && elements[at]! <= most) at++
+  const columns = shape[1]
+  const place = columns === undefined ? `index ${at}` : `[${Math.floor(at / columns)}, ${at % columns}]`
+  return `${elements[at]} at ${place}`
 }
 
 /** The most pieces that keys are cut into: past that there is nothing to win, and partial results only cost memory. */
