@@ -8,6 +8,7 @@ import {
   memory,
   setDefaultDevice,
   synchronize,
+  Tensor,
   tensor,
 } from 'warpgraph'
 import { argumentError, describe as describeValue } from '../lib/argument'
@@ -48,6 +49,14 @@ refused('ERR_ARG_TYPE', [
     () => make(BigUint64Array.of(1n)),
   ],
   ['tensor: data must hold numbers, got an array of length 1 at index 1', () => make([[1], [[2]]])],
+  [
+    'new Tensor: data must go to tensor() or fromNdarray(), got undefined',
+    () => new (Tensor as unknown as new () => Tensor)(),
+  ],
+  [
+    'new Tensor: data must go to tensor() or fromNdarray(), got an array of length 2',
+    () => new Tensor([1, 2] as never, [2]),
+  ],
   ['tensor: shape must be an array of lengths, got number 2', () => make([1, 2], { shape: 2 })],
   ['tensor: options must be an object, got an array of length 1', () => make([1, 2], [2])],
   ['tensor: options must be an object, got null', () => make([1, 2], null)],

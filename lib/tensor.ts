@@ -8,7 +8,7 @@ import { type DataOf, type DType, type RawArray, widen } from './dtype'
 import { checkDType } from './elements'
 import { refuseInCapture } from './recording'
 import { trackInScope } from './scope'
-import type { Storage } from './storage'
+import { Storage } from './storage'
 
 /** A shape of known rank is a tuple, of unknown rank an array. */
 export type Shape<R extends number> = number extends R
@@ -49,6 +49,10 @@ export class Tensor<D extends DType = DType, R extends number = any> {
 
   /** @internal Takes over one ownership of the storage. */
   constructor(storage: Storage, shape: readonly number[]) {
+    if (!(storage instanceof Storage)) {
+      const expected = 'go to tensor() or fromNdarray()'
+      throw argumentError('ERR_ARG_TYPE', 'new Tensor', 'data', expected, describe(storage))
+    }
     this.#storage = storage
     this.dtype = storage.dtype as D
     // A result of its argument's shape shares it (`sharedShape`): to freeze a copy takes longer than the rest of this.
