@@ -105,6 +105,7 @@ function anywhere(loaded: Addon, untyped: Untyped): void {
     ['measureLaunch'],
     ['measureCopy'],
     ['cast'],
+    ['dealRows', 'csr'],
     ['createStructure', 'csr'],
     ['releaseStructure', 'csr'],
     ['matmul'],

@@ -11,6 +11,7 @@ if (!isUsable) notTested('the guards of the ops of the addon', 'no GPU')
 
 const ops = [
   'cast',
+  'dealRows',
   'segmentSoftmax',
   'gcnWeights',
   'gcnAggregate',
@@ -21,7 +22,8 @@ const ops = [
 type Op = (typeof ops)[number]
 
 /** The op as messages name it. */
-const nameOf = (op: Op) => (op === 'gcnWeights' ? 'gcnAggregate' : op)
+const names: Partial<Record<Op, string>> = { dealRows: 'csr', gcnWeights: 'gcnAggregate' }
+const nameOf = (op: Op) => names[op] ?? op
 
 /** A right call: its arguments, and which of them are structures, buffers, sizes and the dtype. */
 interface Call {
@@ -78,6 +80,14 @@ interface Call {
     const mlaSettings = [1, true, null, false, 0]
     const all: Record<Op, Call> = {
       cast: { args: [x, f32, out, f32, 4], structures: [], buffers: [0, 2], sizes: [4], dtype: 1 },
+      dealRows: {
+        // As in structureArguments; hubs may not be more than rows or pieces.
+        args: [ints(0, 0, 3), ints(1, 0, 2, 0, 1, 0, 2, 0, 1, 2, 3, 0), hold(new Int32Array(12)), 2, 1, 2, 2],
+        structures: [],
+        buffers: [0, 1, 2],
+        sizes: [3, 4, 5],
+        dtype: null,
+      },
       segmentSoftmax: {
         args: [structure(), floats(1, 2, 3), floats(0, 0, 0), f32, 1],
         structures: [0],

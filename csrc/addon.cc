@@ -26,6 +26,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   add("memory", memory);
   add("emptyCache", emptyCache);
 
+  add("dealRows", dealRows);
   add("createStructure", createStructure);
   add("releaseStructure", releaseStructure);
 

@@ -136,6 +136,22 @@ export interface Addon {
   ): void
 
   /**
+   * Writes the items of a schedule, as csrc/cuda/schedule.h lays them out: rowPtr (numRows + 1) int32; cut
+   * (numHubs + numPieces, 4) int32, the rows of more than `longest` edges and their pieces → items
+   * (numPieces + numRows − numHubs, 4) int32: the pieces, then the other rows, the longest first and those of one length
+   * in their order. longest is at most 4094. What is in rowPtr and cut is trusted.
+   */
+  dealRows(
+    rowPtr: BufferHandle,
+    cut: BufferHandle,
+    items: BufferHandle,
+    numRows: number,
+    numHubs: number,
+    numPieces: number,
+    longest: number,
+  ): void
+
+  /**
    * A graph's structure from numRows, numEdges and numSrc; colIdx (numEdges) int32, or null for segments, which have
    * no sources; items (numItems, 4) and hubs (numHubs, 4) int32 and the counts [numItems, numHubs, numPieces,
    * largestHub, ...longer] of a schedule made by lib/backends/cuda/schedule.ts. It holds the buffers. What is in them is

@@ -22,6 +22,7 @@ Napi::Value memory(const Napi::CallbackInfo& info);
 void emptyCache(const Napi::CallbackInfo& info);
 
 // structure.cc
+void dealRows(const Napi::CallbackInfo& info);
 Napi::Value createStructure(const Napi::CallbackInfo& info);
 void releaseStructure(const Napi::CallbackInfo& info);
 

@@ -5,6 +5,7 @@
 
 #include "binding/arguments.h"
 #include "binding/functions.h"
+#include "cuda/deal_rows.h"
 
 namespace warpgraph {
 namespace {
@@ -39,6 +40,28 @@ Schedule readCounts(const Arguments& arguments, size_t index) {
 }
 
 }  // namespace
+
+void dealRows(const Napi::CallbackInfo& info) {
+  Arguments arguments(info, "csr", 7);
+  RowDeal deal = {};
+  deal.numRows = arguments.size(3);
+  deal.numHubs = arguments.size(4);
+  deal.numPieces = arguments.size(5);
+  deal.longest = arguments.size(6);
+  if (deal.numRows > INT32_MAX) arguments.fail(3, "fewer than 2^31 rows");
+  if (deal.numHubs > deal.numRows || deal.numHubs > deal.numPieces) arguments.fail(4, "hubs that have rows and pieces");
+  if (deal.longest > kLongestRow) arguments.fail(6, "a length that is sorted by");
+  deal.rowPtr = arguments.data<const int32_t>(0, DType::kInt32, {deal.numRows + 1});
+  const int64_t numCut = deal.numHubs + deal.numPieces;
+  deal.pieces = arguments.data<const Item>(1, DType::kInt32, {numCut, kIntsPerEntry}) + deal.numHubs;
+  const int64_t numItems = deal.numPieces + deal.numRows - deal.numHubs;
+  auto* items = arguments.data<Item>(2, DType::kInt32, {numItems, kIntsPerEntry});
+  if (numItems == 0) return;
+  size_t bytes = 0;
+  arguments.check(dealRowsWorkspaceBytes(deal.numRows, &bytes));
+  const Workspace workspace = arguments.workspace(1, {static_cast<int64_t>(bytes)});
+  arguments.check(launchDealRows(deal, items, workspace.data(), arguments.target()));
+}
 
 Napi::Value createStructure(const Napi::CallbackInfo& info) {
   Arguments arguments(info, "csr", 7);

@@ -12,20 +12,17 @@ export class DeviceStructure implements Droppable {
 
   constructor(addon: Addon, backend: Backend, segments: DeviceSegments | DeviceCsr, rowPtr: Int32Array) {
     this.addon = addon
-    const { items, hubs, numPieces, largestHub, longer } = makeSchedule(rowPtr)
-    const counts = Int32Array.of(items.length / 4, hubs.length / 4, numPieces, largestHub, ...longer)
+    const { cut, numHubs, numPieces, largestHub, longest, longer } = makeSchedule(rowPtr)
+    const { numRows, numEdges } = segments
+    const numItems = numPieces + numRows - numHubs
+    const counts = Int32Array.of(numItems, numHubs, numPieces, largestHub, ...longer)
     const [numSrc, colIdx] = 'colIdx' in segments ? [segments.numSrc, handleOf(segments.colIdx)] : [0, null]
-    this.handle = release((keep) =>
-      addon.createStructure(
-        segments.numRows,
-        segments.numEdges,
-        numSrc,
-        colIdx,
-        handleOf(keep(backend.upload('int32', items))),
-        handleOf(keep(backend.upload('int32', hubs))),
-        counts,
-      ),
-    )
+    this.handle = release((keep) => {
+      const hubs = handleOf(keep(backend.upload('int32', cut)))
+      const items = handleOf(keep(backend.allocate('int32', 4 * numItems)))
+      addon.dealRows(handleOf(segments.rowPtr), hubs, items, numRows, numHubs, numPieces, longest)
+      return addon.createStructure(numRows, numEdges, numSrc, colIdx, items, hubs, counts)
+    })
     net.add(this)
   }
 
