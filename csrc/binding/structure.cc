@@ -49,7 +49,8 @@ void dealRows(const Napi::CallbackInfo& info) {
   deal.numPieces = arguments.size(5);
   deal.longest = arguments.size(6);
   if (deal.numRows > INT32_MAX) arguments.fail(3, "fewer than 2^31 rows");
-  if (deal.numHubs > deal.numRows || deal.numHubs > deal.numPieces) arguments.fail(4, "hubs that have rows and pieces");
+  if (deal.numHubs > deal.numRows || deal.numHubs > deal.numPieces)
+    arguments.fail(4, "hubs that have rows and pieces");
   if (deal.longest > kLongestRow) arguments.fail(6, "a length that is sorted by");
   deal.rowPtr = arguments.data<const int32_t>(0, DType::kInt32, {deal.numRows + 1});
   const int64_t numCut = deal.numHubs + deal.numPieces;

@@ -1,6 +1,6 @@
-// Rows are sorted by length with CUB's radix sort, which is stable and comes with the CUDA toolkit (Adinets and
-// Merrill, "Onesweep", arXiv:2206.01784). A key is how much a row is shorter than the longest that is not cut, 12 bits, two
-// passes; rows that were cut come last and are left out.
+// Rows are sorted by length with CUB's radix sort, which is stable and comes with the CUDA toolkit (Adinets
+// and Merrill, "Onesweep", arXiv:2206.01784). A key is how much a row is shorter than the longest that is not
+// cut, 12 bits, two passes; rows that were cut come last and are left out.
 #include "cuda/deal_rows.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kKeyBits = 12;
-static_assert(kLongestRow + 1 < int64_t{1} << kKeyBits, "keys reach from 0 to the longest length and one more");
+static_assert(kLongestRow + 1 < int64_t{1} << kKeyBits,
+              "keys reach from 0 to the longest length and one more");
 
 using Key = uint16_t;
 
@@ -25,7 +26,8 @@ struct SortWorkspace {
   size_t sortBytes, bytes;
 };
 
-cudaError_t sortRows(const SortWorkspace& workspace, size_t* sortBytes, int64_t numRows, cudaStream_t stream) {
+cudaError_t sortRows(const SortWorkspace& workspace, size_t* sortBytes, int64_t numRows,
+                     cudaStream_t stream) {
   return cub::DeviceRadixSort::SortPairs(workspace.sort, *sortBytes, workspace.keys, workspace.sortedKeys,
                                          workspace.rows, workspace.sortedRows, static_cast<int>(numRows), 0,
                                          kKeyBits, stream);

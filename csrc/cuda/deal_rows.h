@@ -22,8 +22,8 @@ struct RowDeal {
 // Bytes of device memory for what is computed in between.
 cudaError_t dealRowsWorkspaceBytes(int64_t numRows, size_t* bytes);
 
-// items (numPieces + numRows - numHubs): the pieces; then the other rows, the longest first, those of one length
-// in their order. At most 2^31 - 1 rows.
+// items (numPieces + numRows - numHubs): the pieces; then the other rows, the longest first, those of one
+// length in their order. At most 2^31 - 1 rows.
 cudaError_t launchDealRows(const RowDeal& deal, Item* items, void* workspace, const LaunchTarget& target);
 
 }  // namespace warpgraph
