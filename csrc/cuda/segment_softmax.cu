@@ -1,60 +1,31 @@
 // Segment softmax: out[e, h] = exp(x[e, h] − m) / Σ exp(x − m) over the edges of e's row, m their maximum.
 //
 // What makes it fast: scores of a row lie together, so a worker reads them as one stream, up to 16 bytes a
-// lane, and keeps up to kSteps·slots edges in registers: read once, exponentiated once, written once. Rows
-// lie in the schedule in order of length (schedule.h), so each gets a worker that just holds it, of 4, 8, 16
-// or 32 lanes, or of several warps, and the workers of a warp go the same way. What a block's registers do
-// not hold is read again, from cache. Only a row that would keep one block long after the others is done in
-// pieces, which leave their maximum and sum in the workspace for a second launch to write out (the online
-// softmax of Milakov and Gimelshein, arXiv:1805.02867). Many heads are done in tiles, the grid's slow axis.
-//
-// Lanes: `perEdge` lanes, a power of two, hold the heads of one edge, kVec each, the last ones idle when the
-// heads do not fill them; `slots` edges are held at a time. The maximum
-// ignores NaN, which then reaches the sum and so the whole segment-head. A segment of −∞ alone keeps the sum
-// at 0: zeros.
+// lane, and keeps them in registers: read once, exponentiated once, written once (segment_softmax_row.cuh).
+// Rows lie in the schedule in order of length (schedule.h), so each gets a worker that just holds it, of 4,
+// 8, 16 or 32 lanes, or of several warps, and the workers of a warp go the same way. Longer rows, and hubs,
+// get a block each, which starts first and reads the row twice. Only a hub that would keep one block long
+// after the others is done in pieces, which leave their maximum and sum in the workspace for a second launch
+// to write out. Many heads are done in tiles, the grid's slow axes.
 #include "cuda/common.cuh"
 #include "cuda/segment_softmax.h"
-#include "cuda/vector.cuh"
+#include "cuda/segment_softmax_row.cuh"
 
 namespace warpgraph {
 namespace {
 
-constexpr int kThreadsLog = 8;
-constexpr int kThreads = 1 << kThreadsLog;
+constexpr int kThreadsLog = kSoftmaxThreadsLog;
+constexpr int kThreads = kSoftmaxThreads;
 constexpr int kBlocks = 4;  // per multiprocessor
-constexpr int kSteps = 4;
-constexpr int kMostPerEdgeLog = 3;
-constexpr int kMostHeads = 4 << kMostPerEdgeLog;  // of a tile
-constexpr int kSharedFloats = kThreads / kWarpSize * kMostHeads;
 
 // A hub of more pieces is done piece by piece; one of fewer as a single row.
 constexpr int kMostPiecesPerBlock = 32;
 
-// What is known of the scores seen so far: their maximum (−∞ before any) and Σ exp(x − base(max)).
+// What is known of the scores of a piece: their maximum and Σ exp(x − base(max)).
 struct Stats {
   float max, sum;
 };
 static_assert(sizeof(Stats) == kSoftmaxPartialBytes, "what the workspace is made for");
-
-// e^x in two instructions: its relative error, some 2^-22 plus |x|·2^-24, is far below what a weight e^x / Σ
-// shows.
-__device__ float exponential(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * 1.4426950408889634f));
-  return result;
-}
-
-// 1/sum, to 1 unit in the last place; 0 for the sum of no weights. A sum that is not 0 is at least 1.
-__device__ float factorOf(float sum) {
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(sum));
-  return sum == 0.0f ? 0.0f : result;
-}
-
-// −∞ − −∞ would be NaN: while nothing but −∞ was seen, any finite base leaves exp at 0.
-__device__ float baseOf(float max) {
-  return max == -INFINITY ? 0.0f : max;
-}
 
 __device__ Stats merge(const Stats& a, const Stats& b) {
   const float max = fmaxf(a.max, b.max);
@@ -63,171 +34,35 @@ __device__ Stats merge(const Stats& a, const Stats& b) {
   return {max, a.sum * exponential(a.max - base) + b.sum * exponential(b.max - base)};
 }
 
-// Which blocks take which items: a class per size of worker, after the hubs.
+// Which blocks take which items: a class per size of worker, after the hubs. The first class takes the rows
+// that the workers of the second do not hold.
 constexpr int kClasses = 7;
 constexpr int kLanesLogOf[kClasses] = {kThreadsLog, 7, 6, 5, 4, 3, 2};
 
 template <typename T>
 struct SoftmaxArguments {
-  const T* scores;
-  T* out;
+  Scores<T> of;
   Stats* partials;  // (numPieces, heads)
-  int64_t heads;
-  int perEdgeLog;
   const Item* items;
   const Hub* hubs;
-  int64_t numHubs, numPieces;
+  int64_t numPieces;
   unsigned firstBlock[kClasses + 1];  // of each class; the hubs' blocks come before
-  int64_t firstItem[kClasses + 1];
+  unsigned firstItem[kClasses + 1];
 };
 
-// A run of edges that one worker takes.
-struct Run {
-  int64_t begin;
-  int length;
-};
-
-// All lanes of a worker of more than a warp have come here, and see what the others have stored.
-template <int kLanes>
-__device__ void workerBarrier() {
-  if constexpr (kLanes == kThreads) {
-    __syncthreads();
-  } else {
-    asm volatile("bar.sync %0, %1;" ::"r"(1 + threadIdx.x / kLanes), "n"(kLanes) : "memory");
+// The row of a block that has one of its own: a hub's, unless that has too many pieces, or one of the first
+// class.
+template <typename T>
+__device__ Run rowOfBlock(const SoftmaxArguments<T>& arguments) {
+  if (blockIdx.x >= arguments.firstBlock[0]) {
+    const Item item = arguments.items[arguments.firstItem[0] + blockIdx.x - arguments.firstBlock[0]];
+    return {item.begin, item.length()};
   }
-}
-
-// Combines the values of all slots with `op`, in all lanes of the worker that hold the same heads. The slots
-// of one warp meet in shuffles, the warps of a worker in shared memory.
-template <int kLanes, int kVec, typename Op>
-__device__ void overSlots(float (&values)[kVec], int perEdge, float* shared, Op op) {
-  constexpr int kInWarp = kLanes < kWarpSize ? kLanes : kWarpSize;
-  const unsigned mask = workerMask<kInWarp>();
-#pragma unroll
-  for (int offset = kInWarp / 2; offset > 0; offset /= 2) {
-    if (offset < perEdge) break;
-    for (float& value : values) value = op(value, __shfl_xor_sync(mask, value, offset));
-  }
-  if constexpr (kLanes > kWarpSize) {
-    constexpr int kWarps = kLanes / kWarpSize;
-    const int lane = threadIdx.x % kWarpSize;
-    const int mine = lane & (perEdge - 1);
-    float* ofWorker = shared + threadIdx.x / kLanes * kWarps * kMostHeads;
-    workerBarrier<kLanes>();  // the values before these were read
-    if (lane < perEdge) {
-      for (int k = 0; k < kVec; ++k)
-        ofWorker[threadIdx.x % kLanes / kWarpSize * kMostHeads + mine * kVec + k] = values[k];
-    }
-    workerBarrier<kLanes>();
-    for (int k = 0; k < kVec; ++k) {
-      values[k] = ofWorker[mine * kVec + k];
-      for (int warp = 1; warp < kWarps; ++warp)
-        values[k] = op(values[k], ofWorker[warp * kMostHeads + mine * kVec + k]);
-    }
-  }
-}
-
-// One run by one worker. With partials the run is a piece, whose maxima and sums (heads) go there.
-template <int kLanesLog, int kVec, typename T>
-__device__ void softmaxRun(const SoftmaxArguments<T>& arguments, const Run& run, Stats* partials,
-                           float* shared) {
-  constexpr int kLanes = 1 << kLanesLog;
-  const int lane = threadIdx.x % kLanes;
-  const int perEdgeLog = arguments.perEdgeLog;
-  const int perEdge = 1 << perEdgeLog;
-  const int slots = kLanes >> perEdgeLog;
-  const int slot = lane >> perEdgeLog;
-  const int64_t heads = arguments.heads;
-  const int64_t stride = slots * heads;  // from one of a lane's edges to its next
-  const auto maxOf = [](float a, float b) { return fmaxf(a, b); };
-  const auto sumOf = [](float a, float b) { return a + b; };
-
-  for (int64_t tile = int64_t{blockIdx.y} * perEdge * kVec; tile < heads;
-       tile += int64_t{gridDim.y} * perEdge * kVec) {
-    const int64_t head = tile + (lane & (perEdge - 1)) * kVec;
-    const bool active = head < heads;
-    const int64_t first = (run.begin + slot) * heads + head;
-    const T* scores = arguments.scores + first;
-    T* out = arguments.out + first;
-    // This lane's edges.
-    const int mine = active ? (run.length - slot + slots - 1) >> (kLanesLog - perEdgeLog) : 0;
-    float max[kVec];
-    float sum[kVec];
-    float values[kVec];
-    for (int k = 0; k < kVec; ++k) max[k] = -INFINITY;
-    for (int k = 0; k < kVec; ++k) sum[k] = 0.0f;
-
-    // All reads are on their way before the first is used.
-    Vector<T, kVec> read[kSteps];
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      if (step < mine) read[step] = loadVectorOnce<kVec>(scores + step * stride);
-    }
-    float kept[kSteps][kVec];
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      if (step >= mine) break;
-      widen(read[step], kept[step]);
-      for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], kept[step][k]);
-    }
-    if constexpr (kLanes == kThreads) {
-#pragma unroll 2
-      for (int step = kSteps; step < mine; ++step) {
-        widen(loadVector<kVec>(scores + step * stride), values);
-        for (int k = 0; k < kVec; ++k) max[k] = fmaxf(max[k], values[k]);
-      }
-    }
-    float base[kVec];
-    overSlots<kLanes>(max, perEdge, shared, maxOf);
-    for (int k = 0; k < kVec; ++k) base[k] = baseOf(max[k]);
-
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      if (step >= mine) break;
-      for (int k = 0; k < kVec; ++k) kept[step][k] = exponential(kept[step][k] - base[k]);
-      for (int k = 0; k < kVec; ++k) sum[k] += kept[step][k];
-    }
-    if constexpr (kLanes == kThreads) {
-#pragma unroll 2
-      for (int step = kSteps; step < mine; ++step) {
-        widen(loadVector<kVec>(scores + step * stride), values);
-        for (int k = 0; k < kVec; ++k) sum[k] += exponential(values[k] - base[k]);
-      }
-    }
-    overSlots<kLanes>(sum, perEdge, shared, sumOf);
-
-    if (kLanes == kThreads && partials != nullptr) {
-      if (active && slot == 0) {
-        for (int k = 0; k < kVec; ++k) partials[head + k] = {max[k], sum[k]};
-      }
-      continue;
-    }
-    float factor[kVec];
-    for (int k = 0; k < kVec; ++k) factor[k] = factorOf(sum[k]);
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      if (step >= mine) break;
-      for (int k = 0; k < kVec; ++k) kept[step][k] *= factor[k];
-      storeVectorOnce(out + step * stride, kept[step]);
-    }
-    if constexpr (kLanes == kThreads) {
-#pragma unroll 2
-      for (int step = kSteps; step < mine; ++step) {
-        widen(loadVector<kVec>(scores + step * stride), values);
-        for (int k = 0; k < kVec; ++k) values[k] = exponential(values[k] - base[k]) * factor[k];
-        storeVectorOnce(out + step * stride, values);
-      }
-    }
-  }
-}
-
-// A hub's block: all of the row when it has few pieces, and nothing otherwise.
-template <int kVec, typename T>
-__device__ void softmaxHub(const SoftmaxArguments<T>& arguments, const Hub& hub, float* shared) {
-  if (hub.numPieces > kMostPiecesPerBlock) return;
+  const Hub hub = arguments.hubs[blockIdx.x];
+  if (hub.numPieces > kMostPiecesPerBlock) return {0, 0};
   const int begin = arguments.items[hub.firstPiece].begin;
   const int end = arguments.items[hub.firstPiece + hub.numPieces - 1].end;
-  softmaxRun<kThreadsLog, kVec>(arguments, {begin, end - begin}, nullptr, shared);
+  return {begin, end - begin};
 }
 
 template <int kClass, int kVec, typename T>
@@ -237,25 +72,26 @@ __device__ void softmaxClass(const SoftmaxArguments<T>& arguments, float* shared
     softmaxClass<kClass + 1 < kClasses ? kClass + 1 : kClass, kVec>(arguments, shared);
     return;
   }
-  const int64_t index = arguments.firstItem[kClass] +
-                        (int64_t{blockIdx.x - arguments.firstBlock[kClass]} << (kThreadsLog - kLanesLog)) +
-                        (threadIdx.x >> kLanesLog);
-  if (index >= arguments.firstItem[kClass + 1]) return;
-  const Item item = arguments.items[index];
+  const unsigned index = arguments.firstItem[kClass] +
+                         ((blockIdx.x - arguments.firstBlock[kClass]) << (kThreadsLog - kLanesLog)) +
+                         (threadIdx.x >> kLanesLog);
+  // A worker without an item goes the way of the others of its warp, with no edges.
+  Item item{};
+  if (index < arguments.firstItem[kClass + 1]) item = arguments.items[index];
   waitForInputs();
-  softmaxRun<kLanesLog, kVec>(arguments, {item.begin, item.length()}, nullptr, shared);
+  softmaxRow<kLanesLog, kVec>(arguments.of, {item.begin, item.length()}, shared);
 }
 
 template <typename T, int kVec>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     segmentSoftmaxKernel(const SoftmaxArguments<T> arguments) {
   __shared__ float shared[kSharedFloats];
-  if (blockIdx.x < arguments.firstBlock[0]) {
-    const Hub hub = arguments.hubs[blockIdx.x];
+  if (blockIdx.x < arguments.firstBlock[1]) {
+    const Run run = rowOfBlock(arguments);
     waitForInputs();
-    softmaxHub<kVec>(arguments, hub, shared);
+    softmaxLongRow<kVec>(arguments.of, run, shared);
   } else {
-    softmaxClass<0, kVec>(arguments, shared);
+    softmaxClass<1, kVec>(arguments, shared);
   }
 }
 
@@ -267,8 +103,13 @@ __global__ void __launch_bounds__(kThreads) pieceSoftmaxKernel(const SoftmaxArgu
   for (int64_t piece = blockIdx.x; piece < arguments.numPieces; piece += gridDim.x) {
     const Item item = arguments.items[piece];
     if (arguments.hubs[item.hub].numPieces <= kMostPiecesPerBlock) continue;
-    softmaxRun<kThreadsLog, kVec>(arguments, {item.begin, item.length()},
-                                  arguments.partials + piece * arguments.heads, shared);
+    const Part part = partOf<kThreadsLog, kVec>(arguments.of, {item.begin, item.length()});
+    float max[kVec];
+    float sum[kVec];
+    statsOfRun(arguments.of, part, shared, max, sum);
+    if (!part.isFirstSlot) continue;
+    Stats* partials = arguments.partials + piece * arguments.of.heads + part.head;
+    for (int k = 0; k < kVec; ++k) partials[k] = {max[k], sum[k]};
   }
 }
 
@@ -281,7 +122,7 @@ __global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArgume
   __shared__ Stats stats[kHeadsAtOnce];
   const int lane = threadIdx.x % kWarpSize;
   const int warp = threadIdx.x / kWarpSize;
-  const int64_t heads = arguments.heads;
+  const int64_t heads = arguments.of.heads;
   waitForInputs();
   for (int64_t piece = blockIdx.x; piece < arguments.numPieces; piece += gridDim.x) {
     const Item item = arguments.items[piece];
@@ -306,8 +147,8 @@ __global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArgume
       for (unsigned i = threadIdx.x; i < elements; i += kThreads) {
         const unsigned h = i % count;
         const int64_t at = (item.begin + int64_t{i / count}) * heads + tile + h;
-        const float weight = exponential(toFloat(arguments.scores[at]) - stats[h].max) * stats[h].sum;
-        arguments.out[at] = fromFloat<T>(weight);
+        const float weight = exponential(toFloat(arguments.of.scores[at]) - stats[h].max) * stats[h].sum;
+        arguments.of.out[at] = fromFloat<T>(weight);
       }
       __syncthreads();
     }
@@ -316,33 +157,37 @@ __global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArgume
 
 template <typename T, int kVec>
 cudaError_t launch(SoftmaxArguments<T> arguments, const Schedule& schedule, const LaunchTarget& target) {
-  const int64_t headVectors = arguments.heads / kVec;
-  while (arguments.perEdgeLog < kMostPerEdgeLog && int64_t{1} << arguments.perEdgeLog < headVectors)
-    ++arguments.perEdgeLog;
-  const int64_t tiles = ((headVectors - 1) >> arguments.perEdgeLog) + 1;
-  // A class takes the rows that the next one's registers do not hold.
+  int& perEdgeLog = arguments.of.perEdgeLog;
+  const int64_t headVectors = arguments.of.heads / kVec;
+  while (perEdgeLog < kMostPerEdgeLog && int64_t{1} << perEdgeLog < headVectors) ++perEdgeLog;
+  const int64_t tiles = ((headVectors - 1) >> perEdgeLog) + 1;
+  // A class takes the rows that the next one's workers do not hold. Rows too few to fill the card are spread
+  // over more lanes, but not read twice for that.
+  const bool few = schedule.numItems < int64_t{kWarpSize} * target.limits.multiprocessors;
   unsigned blocks = static_cast<unsigned>(schedule.numHubs);
   int64_t item = schedule.numPieces;
   for (int c = 0; c < kClasses; ++c) {
     const bool isLast = c + 1 == kClasses;
-    const int64_t slots = isLast ? 0 : (int64_t{1} << kLanesLogOf[c + 1]) >> arguments.perEdgeLog;
-    const int64_t held = slots * kSteps;
+    const int64_t slots = isLast ? 0 : (int64_t{1} << kLanesLogOf[c + 1]) >> perEdgeLog;
+    const int64_t held = slots * (few && c > 0 ? kSteps / 4 : kSteps);
     const int64_t end = isLast ? schedule.numItems : std::max(item, schedule.longerThan(held));
     arguments.firstBlock[c] = blocks;
-    arguments.firstItem[c] = item;
+    arguments.firstItem[c] = static_cast<unsigned>(item);
     const int64_t perBlock = kThreads >> kLanesLogOf[c];
     blocks += static_cast<unsigned>((end - item + perBlock - 1) / perBlock);
     item = end;
   }
   arguments.firstBlock[kClasses] = blocks;
-  arguments.firstItem[kClasses] = item;
-  const auto slowAxis = static_cast<unsigned>(std::min(tiles, int64_t{65535}));
+  arguments.firstItem[kClasses] = static_cast<unsigned>(item);
+  constexpr int64_t kMostOfAxis = 65535;
+  const auto tilesY = static_cast<unsigned>(std::min(tiles, kMostOfAxis));
+  const auto tilesZ = static_cast<unsigned>((tiles - 1) / kMostOfAxis + 1);
   const cudaError_t error =
-      launchKernel(segmentSoftmaxKernel<T, kVec>, dim3(blocks, slowAxis), kThreads, target, arguments);
+      launchKernel(segmentSoftmaxKernel<T, kVec>, dim3(blocks, tilesY, tilesZ), kThreads, target, arguments);
   if (error != cudaSuccess || softmaxPartials(schedule) == 0) return error;
   const auto pieces = static_cast<unsigned>(std::min(schedule.numPieces, kMostBlocks));
   const cudaError_t pieceError =
-      launchKernel(pieceSoftmaxKernel<T, kVec>, dim3(pieces, slowAxis), kThreads, target, arguments);
+      launchKernel(pieceSoftmaxKernel<T, kVec>, dim3(pieces, tilesY, tilesZ), kThreads, target, arguments);
   if (pieceError != cudaSuccess) return pieceError;
   return launchKernel(hubSoftmaxKernel<T>, pieces, kThreads, target, arguments);
 }
@@ -360,13 +205,12 @@ cudaError_t launchSegmentSoftmax(DType dtype, const void* scores, void* out, int
     using T = decltype(element);
     constexpr int kWidest = 4;  // of half types too: more would not fit in registers
     SoftmaxArguments<T> arguments{};
-    arguments.scores = static_cast<const T*>(scores);
-    arguments.out = static_cast<T*>(out);
+    arguments.of.scores = static_cast<const T*>(scores);
+    arguments.of.out = static_cast<T*>(out);
     arguments.partials = static_cast<Stats*>(workspace);
-    arguments.heads = heads;
+    arguments.of.heads = heads;
     arguments.items = schedule.items;
     arguments.hubs = schedule.hubs;
-    arguments.numHubs = schedule.numHubs;
     arguments.numPieces = schedule.numPieces;
     // An edge's scores start at a multiple of the heads: only a vector that divides them is aligned
     // everywhere.
