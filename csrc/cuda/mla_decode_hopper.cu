@@ -41,6 +41,14 @@ Plan planFor(const MlaSizes& sizes, int64_t numSplits, int numMultiprocessors) {
   return plan;
 }
 
+// Where the sequences' lengths are known here, so are the splits that every block would find for itself, or
+// 0; they need no more partial results than the plan has.
+int64_t knownSplits(const MlaSizes& sizes, const MlaKeys& keys, const Plan& plan, int overhead) {
+  if (keys.lengths != nullptr) return 0;
+  return equalSplits(overhead, ceilTiles(mlaSeen(sizes, keys.numKeys, sizes.numQueries - 1)),
+                     static_cast<int>(sizes.batch), static_cast<int>(std::min(plan.shares, kMostGridY)));
+}
+
 int64_t roundUp(int64_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
@@ -159,6 +167,9 @@ cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attenti
   const Workspace parts = workspaceFor(sizes, plan);
   char* bytes = static_cast<char*>(workspace);
   const MlaKeys& keys = attention.keys;
+  const int overhead = plan.tileRows == kWideRows ? kWideOverhead : kNarrowOverhead;
+  int64_t gridY = numSplits > 0 ? numSplits * sizes.batch : plan.shares;
+  if (numSplits == 0) numSplits = knownSplits(sizes, keys, plan, overhead);
 
   DecodeArguments arguments{};
   arguments.keys = keys;
@@ -169,7 +180,7 @@ cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attenti
   arguments.copyRows =
       keys.blockTable == nullptr ? kTile : static_cast<int>(std::min<int64_t>(keys.pageSize, kTile));
   arguments.numSplits = static_cast<int>(numSplits);
-  arguments.overhead = plan.tileRows == kWideRows ? kWideOverhead : kNarrowOverhead;
+  arguments.overhead = overhead;
   arguments.out = attention.out;
   arguments.lse = attention.lse;
   arguments.partialOut = static_cast<float*>(workspace);
@@ -179,7 +190,7 @@ cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attenti
   Maps maps;
   cudaError_t error = encodeMaps(maps, dtype, attention, sizes, plan.tileRows, arguments.copyRows);
   if (error != cudaSuccess) return error;
-  const int64_t gridY = numSplits > 0 ? numSplits * sizes.batch : plan.shares;
+  if (numSplits > 0) gridY = std::min(gridY, numSplits * sizes.batch);
   const dim3 grid(static_cast<unsigned>(plan.queryTiles), static_cast<unsigned>(std::min(gridY, kMostGridY)));
   error = dtype == DType::kFloat16
               ? launchFor<__half>(plan.tileRows, grid, maps, arguments, early, target)

@@ -51,7 +51,7 @@ __device__ inline QueryRows queryRows(const DecodeArguments& a, int tileRows) {
   return {first, count, first / heads, (first + count - 1) / heads};
 }
 
-__device__ inline int ceilTiles(int64_t keys) {
+__host__ __device__ inline int ceilTiles(int64_t keys) {
   return static_cast<int>((keys + kTile - 1) / kTile);
 }
 
@@ -86,17 +86,17 @@ __device__ inline int shareOf(int tile, int total, int shares) {
 }
 
 // The number of splits of `batch` sequences of `tiles` tiles for `blocks` blocks, 0 where shares are better.
-__device__ inline int equalSplits(const DecodeArguments& a, int tiles, int batch, int blocks) {
+__host__ __device__ inline int equalSplits(int overhead, int tiles, int batch, int blocks) {
   if (tiles == 0) return 1;
   const int splits = batch < blocks ? max(min(blocks / batch, tiles / kLeastShare), 1) : 1;
   const int rounds = (batch * splits + blocks - 1) / blocks;
-  const int cost = rounds * ((tiles + splits - 1) / splits + (splits > 1 ? a.overhead : 1));
+  const int cost = rounds * ((tiles + splits - 1) / splits + (splits > 1 ? overhead : 1));
   const int piecesOfShare = 2;
   const int64_t shareTiles = max(int64_t{tiles} * batch / blocks, int64_t{kLeastShare});
-  return cost <= shareTiles + piecesOfShare * a.overhead ? splits : 0;
+  return cost <= shareTiles + piecesOfShare * overhead ? splits : 0;
 }
 
-// Computed by the whole block, since lengths are known to the GPU only.
+// Computed by the whole block, for lengths that are known to the GPU only.
 template <int kThreads>
 __device__ void findShare(const DecodeArguments& a, ShareStart& start) {
   constexpr int kWarps = kThreads / kWarpSize;
@@ -136,7 +136,7 @@ __device__ void findShare(const DecodeArguments& a, ShareStart& start) {
   const int shares = min(static_cast<int>(gridDim.y), max(total / kLeastShare, 1));
   const int position = shareBegin(min(static_cast<int>(blockIdx.y), shares), total, shares);
   if (threadIdx.x == 0) {
-    start.splits = least == most ? equalSplits(a, least, batch, static_cast<int>(gridDim.y)) : 0;
+    start.splits = least == most ? equalSplits(a.overhead, least, batch, static_cast<int>(gridDim.y)) : 0;
     start.total = total;
     start.shares = shares;
     if (static_cast<int>(blockIdx.y) >= shares) start.sequence = batch;

@@ -2,106 +2,58 @@
 //
 // The result of a tile, 64 × 512 float32, takes half a multiprocessor's registers: warpgroup 0 holds its left
 // 256 columns, warpgroup 1 the right ones. Key tiles go in pairs. Each warpgroup computes the logits and the
-// softmax of one tile of the pair and multiplies the weights of both with its half of the values, so that the
-// softmax of one overlaps the matrix products of the other (FlashMLA's "seesaw", April 2025; unlike there,
-// the first tile's weights go to both before the second tile's maximum is known, and the result is scaled
-// once more: this frees the first tile early). A tile of latents is fetched once and is both K (K-major) and
-// V (the same bytes through a transposed descriptor). The weights go through shared memory, the second tile's
+// softmax of one tile of the pair and multiplies the weights of both with its half of the values (FlashMLA's
+// "seesaw", April 2025; unlike there, the first tile's weights go to both before the second tile's maximum is
+// known, which frees the first tile early). A tile of latents is fetched once and is both K (K-major) and V
+// (the same bytes through a transposed descriptor). The weights go through shared memory, the second tile's
 // in the place of its rope part, which nobody needs after the logits.
 //
-// The warps of a third warpgroup fetch: each waits for one half of one of the two key tiles to be free and
-// fetches it in boxes of 64 × 64, each with its own barrier, so that the logits can start with the first.
+// What a softmax takes is hidden only if the tensor cores have other work queued meanwhile. Their order is
+//
+//   logits 0, logits 1 (meanwhile softmax 0), weights 0 · values (softmax 1), weights 1 · values
+//
+// and the next pair's logits 0: warpgroup 1 begins its logits when all of warpgroup 0's are issued, and
+// issues its first product with values behind them; warpgroup 0 issues the next pair's logits behind its last
+// product.
 #pragma once
 
-#include "cuda/mla_decode_hopper.cuh"
+#include "cuda/mla_decode_wide_load.cuh"
+#include "cuda/mla_decode_wide_softmax.cuh"
 
 namespace warpgraph {
 namespace decode {
 
-constexpr int kWideRows = 64;
-constexpr int kWideThreads = 384;
-
-struct WideShared {
-  char query[kBoxes][kBoxBytes];
-  char keys[2][kBoxes][kBoxBytes];
-  char weights[kBoxBytes];  // of the first tile, (64, 64)
-  uint64_t full[2][kBoxes];
-  uint64_t free[2][2];  // [tile][boxes that its own warpgroup frees, that the other frees]
-  uint64_t queryFull, queryFree;
-  float max[2][kWideRows], scale[2][kWideRows];
-  float sum[2][2][kWideRows];  // of pieces in turn, by warpgroup
-  PieceWalk walk[2];
-  ShareStart start;
-};
-
-static_assert(sizeof(WideShared) <= kMostShared);
-
-enum WideBarrier { kFirstSoftmax = 1, kSecondSoftmax, kSums, kWarpgroup };
-
-// The box that a lane of a fetching warp fetches, of tile warp / 2: the tile's own warpgroup frees its half
-// of the columns (warp % 2 = 0), the other one the rest; with them goes the rope part, of the second tile
-// late, since its place holds the weights.
-__device__ inline int wideBox(int warp, int lane) {
-  const bool left = warp == 0 || warp == 3;
-  return left ? (lane < 4 ? lane : kLatentBoxes) : 4 + lane;
-}
-__device__ inline int wideBoxes(int warp) {
-  return warp == 0 || warp == 3 ? 5 : 4;
-}
-
-__device__ inline void wideFetch(const CUtensorMap* queryMap, const CUtensorMap* queryRopeMap,
-                                 const CUtensorMap* latentMap, const CUtensorMap* ropeMap,
-                                 const DecodeArguments& a, const QueryRows& rows, WideShared& shared,
-                                 int warp, int lane) {
-  if (lane >= wideBoxes(warp)) return;
-  const int tileOfPair = warp / 2, box = wideBox(warp, lane);
-  const bool isRope = box == kLatentBoxes;
-  const CUtensorMap* map = isRope ? ropeMap : latentMap;
-  const int column = isRope ? a.ropeColumn : box * kBoxColumns;
-  unsigned phase = 0, queryPhase = 0;
-  Pieces pieces;
-  pieces.start(a, shared.start);
-  Piece piece;
-  while (pieces.next(a, rows, piece)) {
-    if (piece.end <= piece.begin) continue;
-    if (warp == 0) {
-      waitForPrevious();  // the queries may be in the making
-      barrierWait(&shared.queryFree, queryPhase ^ 1);
-      queryPhase ^= 1;
-      if (lane == 0) barrierExpect(&shared.queryFull, kBoxes * kBoxBytes);
-      for (int b = lane; b < kBoxes; b += wideBoxes(0)) {
-        const bool rope = b == kLatentBoxes;
-        copyTile(shared.query[b], rope ? queryRopeMap : queryMap, &shared.queryFull,
-                 rope ? a.queryRopeColumn : b * kBoxColumns, rows.first, piece.sequence);
-      }
-    }
-    for (int tile = piece.begin + tileOfPair; tile < piece.end; tile += 2) {
-      const TileSource source = tileSource(a, piece, tile);
-      barrierWait(&shared.free[tileOfPair][warp % 2], phase ^ 1);
-      phase ^= 1;
-      fetchBox(shared.keys[tileOfPair][box], map, &shared.full[tileOfPair][box], a, source, column);
-    }
-  }
-}
-
 #if WARPGRAPH_HOPPER
 
-// logits (64 rows, 64 keys) = query · keys^T, in the order in which the boxes of this tile arrive.
-template <typename T, int kGroup>
-__device__ inline void wideLogits(float (&logits)[32], WideShared& shared, unsigned phase) {
-  // Rolled, since instructions are fetched hardly faster than they are executed here.
-#pragma unroll 1
-  for (int i = 0; i < kBoxes; ++i) {
-    const int box = kGroup == 0 ? (i < 4    ? i
-                                   : i == 4 ? kLatentBoxes
-                                            : i - 1)
-                                : (i < kLatentBoxes ? i ^ 4 : i);
+// A descriptor, see swizzledMatrix(), of what lies `offset` bytes into the shared memory at base·16.
+__device__ inline uint64_t wideMatrix(unsigned base, size_t offset, unsigned leading) {
+  return uint64_t{0x40000040} << 32 | (base + static_cast<unsigned>(offset >> 4) + (leading >> 4 << 16));
+}
+
+// The i-th box of a tile to be taken: its own warpgroup's half first, see wideBox().
+__device__ constexpr int wideOrder(int group, int i) {
+  if (group == 1) return i < kLatentBoxes ? i ^ 4 : i;
+  return i < 4 ? i : i == 4 ? kLatentBoxes : i - 1;
+}
+
+// logits (64 rows, 64 keys) = query · keys^T, boxes kFirst to kLast - 1 in the order in which they arrive.
+// Products so narrow take no longer than their issue: with the loop unrolled and the base known to be the
+// same in all lanes, descriptors are uniform registers and constants. Rolled for what runs once: code that is
+// not in the cache is fetched more slowly than the products run.
+template <typename T, int kGroup, bool kUnroll, int kFirst = 0, int kLast = kBoxes>
+__device__ inline void wideLogits(float (&logits)[32], WideShared& shared, unsigned base, unsigned phase) {
+  base = __shfl_sync(kFullWarp, base, 0);  // or all descriptors are computed, and spilled, ahead of all loops
+#pragma unroll(kUnroll ? kLast - kFirst : 1)
+  for (int i = kFirst; i < kLast; ++i) {
+    const int box = wideOrder(kGroup, i);
     barrierWait(&shared.full[kGroup][box], phase);
     wgmmaFence();
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      wgmma<T, 0>(logits, swizzledMatrix(shared.query[box] + k * 32, 0, 1024),
-                  swizzledMatrix(shared.keys[kGroup][box] + k * 32, 0, 1024), i + k > 0);
+      const size_t offset = box * kBoxBytes + k * 32;
+      wgmma<T, 0>(logits, wideMatrix(base, offsetof(WideShared, query) + offset, 0),
+                  wideMatrix(base, offsetof(WideShared, keys) + kGroup * kBoxes * kBoxBytes + offset, 0),
+                  i + k > 0);
     }
     wgmmaCommit();
   }
@@ -109,121 +61,82 @@ __device__ inline void wideLogits(float (&logits)[32], WideShared& shared, unsig
 
 // A warpgroup's half of 16 keys' values: four boxes, (16, 256) with the columns contiguous.
 template <int kGroup>
-__device__ inline uint64_t wideValues(WideShared& shared, int tile, int k) {
-  return swizzledMatrix(shared.keys[tile][kGroup * 4] + k * 2048, kBoxBytes, 1024);
+__device__ inline uint64_t wideValues(unsigned base, int tile, int k) {
+  return wideMatrix(base, offsetof(WideShared, keys) + (tile * kBoxes + kGroup * 4) * kBoxBytes + k * 2048,
+                    kBoxBytes);
 }
 
-// result += weights · values, the weights in registers or in shared memory.
+// result += weights · values, the weights in registers or at an offset in shared memory.
 template <typename T, int kGroup>
-__device__ inline void wideAdd(float (&result)[128], const uint32_t (&weights)[4][4], WideShared& shared,
+__device__ inline void wideAdd(float (&result)[128], const uint32_t (&weights)[4][4], unsigned base,
                                int tile) {
   wgmmaFence();
 #pragma unroll
-  for (int k = 0; k < 4; ++k) wgmma<T, 1>(result, weights[k], wideValues<kGroup>(shared, tile, k), 1);
+  for (int k = 0; k < 4; ++k) wgmma<T, 1>(result, weights[k], wideValues<kGroup>(base, tile, k), 1);
   wgmmaCommit();
 }
 template <typename T, int kGroup>
-__device__ inline void wideAdd(float (&result)[128], const char* weights, WideShared& shared, int tile) {
+__device__ inline void wideAdd(float (&result)[128], size_t weights, unsigned base, int tile) {
   wgmmaFence();
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
-    wgmma<T, 1>(result, swizzledMatrix(weights + k * 32, 0, 1024), wideValues<kGroup>(shared, tile, k), 1);
+    wgmma<T, 1>(result, wideMatrix(base, weights + k * 32, 0), wideValues<kGroup>(base, tile, k), 1);
   }
   wgmmaCommit();
 }
 
-template <typename T>
-__device__ inline void widePack(uint32_t (&weights)[4][4], const float (&p)[32]) {
-#pragma unroll
-  for (int i = 0; i < 16; ++i) weights[i / 4][i % 4] = packPair<T>(p[2 * i], p[2 * i + 1]);
-}
-
-// Weights of the warp's 16 rows into a swizzled (64, 64) tile.
-__device__ inline void wideStore(char* tile, const uint32_t (&weights)[4][4], int warp, int lane) {
-  const int row = warp * 16 + lane % 16;
-#pragma unroll
-  for (int k = 0; k < 4; ++k) storeMatrices(swizzled(tile, row, 2 * k + lane / 16), weights[k]);
-}
-
 __device__ inline void wideScale(float (&result)[128], const float (&scale)[2]) {
+  if (!__any_sync(kFullWarp, scale[0] != 1.0f || scale[1] != 1.0f)) return;
 #pragma unroll
   for (int i = 0; i < 128; ++i) result[i] *= scale[i / 2 % 2];
-}
-
-// A thread's two rows of the tile.
-struct WideRowPair {
-  int row[2];   // within the tile
-  int seen[2];  // keys that they see
-};
-
-// Scales and masks logits and reduces the maximum of a thread's rows.
-template <typename T, int kGroup>
-__device__ inline void wideMask(float (&logits)[32], float (&max)[2], const DecodeArguments& a,
-                                const Piece& piece, const WideRowPair& rows, int tile, WideShared& shared,
-                                int thread) {
-#pragma unroll
-  for (float& logit : logits) logit *= a.scaleLog2;
-  const int firstKey = tile * kTile;
-  if (firstKey + kTile > piece.everyoneSees) {
-    const int firstRow = ::max(piece.everyoneSees - firstKey, 0);
-    // All warps' products with these latents have to be done before they change.
-    namedBarrierSync(kWarpgroup + kGroup, 128);
-    bool found = false;
-#pragma unroll 1
-    for (int box = 0; box < kLatentBoxes; ++box) {
-      found |= discardNonFinite<T>(shared.keys[kGroup][box], firstRow, thread);
-    }
-    proxyFence();
-    const bool discarded = namedBarrierOr(kWarpgroup + kGroup, 128, found);
-    const int firstColumn = firstKey + thread % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const int key = firstColumn + i / 4 * 8 + i % 2;
-      logits[i] = seenLogit(logits[i], key < rows.seen[i / 2 % 2], discarded);
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < 32; ++i) max[i / 2 % 2] = fmaxf(max[i / 2 % 2], logits[i]);
-#pragma unroll
-  for (float& value : max) {
-    value = fmaxf(value, __shfl_xor_sync(kFullWarp, value, 1));
-    value = fmaxf(value, __shfl_xor_sync(kFullWarp, value, 2));
-  }
-}
-
-// Logits to weights; their sum over the thread's columns is added to sum.
-__device__ inline void wideExp(float (&p)[32], float (&sum)[2], const float (&max)[2]) {
-#pragma unroll
-  for (int i = 0; i < 32; ++i) {
-    p[i] = exp2Approx(p[i] - max[i / 2 % 2]);
-    sum[i / 2 % 2] += p[i];
-  }
 }
 
 __device__ inline void wideRelease(uint64_t* barrier, int lane) {
   if (lane == 0) barrierArrive(barrier);
 }
 
+// A warp's 16 rows and 256 columns of the result, through `stage`, a box that the warp has for itself, since
+// a warp's store takes as long as it touches lines.
 template <typename Out, int kGroup>
-__device__ inline void wideWrite(const float (&result)[128], const float (&sum)[2], const DecodeArguments& a,
-                                 const Piece& piece, const QueryRows& tile, const WideRowPair& rows,
-                                 int lane) {
-  const int columns = static_cast<int>(a.sizes.rank) - kGroup * 256;
+__device__ inline void wideWrite(const float (&result)[128], const float (&inverse)[2], char* stage,
+                                 const DecodeArguments& a, const Piece& piece, const QueryRows& tile,
+                                 int warp, int lane) {
+  constexpr int kRowBytes = 512, kVector = 16 / sizeof(Out), kPasses = sizeof(Out) / 2;
+  constexpr int kColumns = kRowBytes / sizeof(Out);  // of a pass
+  const int count = min(tile.count - warp * 16, 16), column = kGroup * 256 + lane * kVector;
+  const int64_t rank = a.sizes.rank;
+  Out* out = resultRow<Out>(a, piece, tile.first + warp * 16) + column;
+  // Chunks of 16 bytes are permuted within a row by an exclusive or, lest eight rows meet in one bank.
+  const int pairBytes = lane % 4 * 2 * static_cast<int>(sizeof(Out));
+  char* mine = stage + lane / 4 * kRowBytes + pairBytes % 16;
+  const int chunk = pairBytes / 16, turned = lane / 4 * kPasses;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    if (rows.row[half] >= tile.count) continue;
-    const float inverse = sum[half] == 0.0f ? 0.0f : 1.0f / sum[half];
-    Out* out = resultRow<Out>(a, piece, tile.first + rows.row[half]) + kGroup * 256 + lane % 4 * 2;
+  for (int pass = 0; pass < kPasses; ++pass) {
 #pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      if (i % 8 == 0 && i * 8 >= columns) break;
-      const float x = result[i * 4 + half * 2] * inverse, y = result[i * 4 + half * 2 + 1] * inverse;
-      if constexpr (std::is_same_v<Out, float>) {
-        *reinterpret_cast<float2*>(out + i * 8) = {x, y};
-      } else {
-        *reinterpret_cast<uint32_t*>(out + i * 8) = packPair<Out>(x, y);
+    for (int i = 0; i < kColumns / 8; ++i) {
+      char* to = mine + ((i % 8 * kPasses + chunk) ^ turned) * 16 + i / 8 * 8 * kPasses * 16;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int at = (pass * kColumns / 8 + i) * 4 + half * 2;
+        const float x = result[at] * inverse[half], y = result[at + 1] * inverse[half];
+        if constexpr (std::is_same_v<Out, float>) {
+          *reinterpret_cast<float2*>(to + half * 8 * kRowBytes) = {x, y};
+        } else {
+          *reinterpret_cast<uint32_t*>(to + half * 8 * kRowBytes) = packPair<Out>(x, y);
+        }
       }
     }
+    __syncwarp();
+    if (column + pass * kColumns < rank) {
+#pragma unroll 4
+      for (int row = 0; row < 16; ++row) {
+        if (row < count) {
+          *reinterpret_cast<uint4*>(out + row * rank + pass * kColumns) =
+              *reinterpret_cast<const uint4*>(stage + row * kRowBytes + (lane ^ (row % 8 * kPasses)) * 16);
+        }
+      }
+    }
+    __syncwarp();
   }
 }
 
@@ -231,7 +144,9 @@ __device__ inline void wideWrite(const float (&result)[128], const float (&sum)[
 template <typename T, int kGroup>
 __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& tileRows, WideShared& shared) {
   const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
+  const unsigned base = __shfl_sync(kFullWarp, sharedAddress(&shared) >> 4, 0);
   char* secondWeights = shared.keys[1][kLatentBoxes];
+  const size_t secondWeightsOffset = offsetof(WideShared, keys) + (kBoxes + kLatentBoxes) * kBoxBytes;
   unsigned phase0 = 0, phase1 = 0, queryPhase = 0;
   if (thread == 0) shared.walk[kGroup].pieces.start(a, shared.start);
   for (int turn = 0;; turn ^= 1) {
@@ -251,112 +166,95 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
       rows.seen[half] =
           static_cast<int>(mlaSeen(a.sizes, piece.length, row / static_cast<int>(a.sizes.heads)));
     }
-    float result[128];
+    float result[128], p[32];
 #pragma unroll
     for (float& value : result) value = 0.0f;
-    float max[2] = {-FLT_MAX, -FLT_MAX};
-    float sum[2] = {0.0f, 0.0f};
+    WideSoftmax softmax;
     barrierWait(&shared.queryFull, queryPhase);
     queryPhase ^= 1;
+    if constexpr (kGroup == 0) {
+      wideLogits<T, 0, false>(p, shared, base, phase0);
+      if (piece.begin + 1 < piece.end) namedBarrierArrive(kFirstLogits, 256);
+      wgmmaWait<0>();
+    }
     for (int first = piece.begin; first < piece.end; first += 2) {
       const bool second = first + 1 < piece.end;
       const bool last = first + 2 >= piece.end;
+      float greatest[2];
+      uint32_t weights[4][4];
       if constexpr (kGroup == 0) {
-        float p[32];
-        wideLogits<T, 0>(p, shared, phase0);
-        wgmmaWait<0>();
         if (last && lane == 0) barrierArrive(&shared.queryFree);
-        const float before[2] = {max[0], max[1]};
-        wideMask<T, 0>(p, max, a, piece, rows, first, shared, thread);
-        const float scale[2] = {exp2Approx(before[0] - max[0]), exp2Approx(before[1] - max[1])};
-        if (lane % 4 == 0) {
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            shared.max[0][rows.row[half]] = max[half];
-            shared.scale[0][rows.row[half]] = scale[half];
-          }
-        }
-        sum[0] *= scale[0];
-        sum[1] *= scale[1];
-        wideExp(p, sum, max);
-        uint32_t weights[4][4];
+        const float factor = wideMask<T, 0>(p, greatest, a, piece, rows, first, shared, thread);
+        softmax.move<0>(greatest, shared, rows, lane);
+        softmax.weigh(p, factor);
         widePack<T>(weights, p);
         wideStore(shared.weights, weights, warp, lane);
         proxyFence();
         namedBarrierArrive(kFirstSoftmax, 256);
-        wideScale(result, scale);
-        wideAdd<T, 0>(result, weights, shared, 0);
+        wideScale(result, softmax.scale);
+        wideAdd<T, 0>(result, weights, base, 0);
         wgmmaWait<0>();
-        wideRelease(&shared.free[0][0], lane);
+        if (second) wideRelease(&shared.free[0][0], lane);
         phase0 ^= 1;
-        if (second) {
+        const auto addSecond = [&] {
           namedBarrierSync(kSecondSoftmax, 256);
-          float again[2];
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            max[half] = shared.max[1][rows.row[half]];
-            again[half] = shared.scale[1][rows.row[half]];
-            sum[half] *= again[half];
-          }
-          wideScale(result, again);
+          softmax.follow<1>(shared, rows);
+          wideScale(result, softmax.scale);
           for (int box = 0; box < 4; ++box) barrierWait(&shared.full[1][box], phase1);
-          wideAdd<T, 0>(result, secondWeights, shared, 1);
-          wgmmaWait<0>();
-          wideRelease(&shared.free[1][1], lane);
+          wideAdd<T, 0>(result, secondWeightsOffset, base, 1);
           phase1 ^= 1;
+        };
+        // Products under way must not cross what could be a branch within a warp, or the compiler waits for
+        // each of them: hence the two copies.
+        if (!last) {
+          addSecond();
+          wideLogits<T, 0, true, 0, 1>(p, shared, base, phase0);
+          wgmmaWait<1>();
+          wideRelease(&shared.free[1][1], lane);
+          wideLogits<T, 0, true, 1>(p, shared, base, phase0);
+          if (first + 3 < piece.end) namedBarrierArrive(kFirstLogits, 256);
+          wgmmaWait<0>();
+        } else if (second) {
+          addSecond();
+          wgmmaWait<0>();
         }
       } else {
-        float p[32];
-        float mine[2] = {-FLT_MAX, -FLT_MAX};
+        const auto addFirst = [&] {
+          namedBarrierSync(kFirstSoftmax, 256);
+          softmax.follow<0>(shared, rows);
+          wideScale(result, softmax.scale);
+          for (int box = 4; box < 8; ++box) barrierWait(&shared.full[0][box], phase0);
+          wideAdd<T, 1>(result, offsetof(WideShared, weights), base, 0);
+          phase0 ^= 1;
+        };
         if (second) {
-          wideLogits<T, 1>(p, shared, phase1);
-          wgmmaWait<0>();
-          wideMask<T, 1>(p, mine, a, piece, rows, first + 1, shared, thread);
-        }
-        if (last && lane == 0) barrierArrive(&shared.queryFree);
-        namedBarrierSync(kFirstSoftmax, 256);
-        float scale[2];
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          scale[half] = shared.scale[0][rows.row[half]];
-          max[half] = shared.max[0][rows.row[half]];
-          sum[half] *= scale[half];
-        }
-        wideScale(result, scale);
-        for (int box = 4; box < 8; ++box) barrierWait(&shared.full[0][box], phase0);
-        wideAdd<T, 1>(result, shared.weights, shared, 0);
-        phase0 ^= 1;
-        if (!second) {
+          namedBarrierSync(kFirstLogits, 256);
+          wideLogits<T, 1, true>(p, shared, base, phase1);
+          addFirst();
+          wgmmaWait<1>();
+          if (last && lane == 0) barrierArrive(&shared.queryFree);
+          const float factor = wideMask<T, 1>(p, greatest, a, piece, rows, first + 1, shared, thread);
+          softmax.move<1>(greatest, shared, rows, lane);
+          softmax.weigh(p, factor);
+          widePack<T>(weights, p);
+          wideStore(secondWeights, weights, warp, lane);
+          proxyFence();
+          namedBarrierArrive(kSecondSoftmax, 256);
           wgmmaWait<0>();
           wideRelease(&shared.free[0][1], lane);
-          continue;
+          wideScale(result, softmax.scale);
+          wideAdd<T, 1>(result, weights, base, 1);
+          wgmmaWait<0>();
+          if (!last) wideRelease(&shared.free[1][0], lane);
+          phase1 ^= 1;
+        } else {
+          if (lane == 0) barrierArrive(&shared.queryFree);
+          addFirst();
+          wgmmaWait<0>();
         }
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const float before = max[half];
-          max[half] = fmaxf(before, mine[half]);
-          scale[half] = exp2Approx(before - max[half]);
-          sum[half] *= scale[half];
-          if (lane % 4 == 0) {
-            shared.max[1][rows.row[half]] = max[half];
-            shared.scale[1][rows.row[half]] = scale[half];
-          }
-        }
-        wideExp(p, sum, max);
-        uint32_t weights[4][4];
-        widePack<T>(weights, p);
-        wideStore(secondWeights, weights, warp, lane);
-        proxyFence();
-        namedBarrierArrive(kSecondSoftmax, 256);
-        wgmmaWait<0>();
-        wideRelease(&shared.free[0][1], lane);
-        wideScale(result, scale);
-        wideAdd<T, 1>(result, weights, shared, 1);
-        wgmmaWait<0>();
-        wideRelease(&shared.free[1][0], lane);
-        phase1 ^= 1;
       }
     }
+    float (&sum)[2] = softmax.sum;
 #pragma unroll
     for (float& value : sum) {
       value += __shfl_xor_sync(kFullWarp, value, 1);
@@ -371,14 +269,21 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
     for (int half = 0; half < 2; ++half) {
       sum[half] = shared.sum[turn][0][rows.row[half]] + shared.sum[turn][1][rows.row[half]];
       if (kGroup == 0 && lane % 4 == 0 && rows.row[half] < tileRows.count) {
-        storeLse(a, piece, tileRows.first + rows.row[half], naturalLse(max[half], sum[half]));
+        storeLse(a, piece, tileRows.first + rows.row[half], naturalLse(softmax.max[half], sum[half]));
       }
     }
+    const float inverse[2] = {sum[0] == 0.0f ? 0.0f : 1.0f / sum[0], sum[1] == 0.0f ? 0.0f : 1.0f / sum[1]};
+    // In the place of the last tile, which is therefore free only now.
+    const int tile = (piece.end - piece.begin + 1) % 2;
+    char* stage = shared.keys[tile][kGroup * 4 + warp];
     if (piece.slot >= 0) {
-      wideWrite<float, kGroup>(result, sum, a, piece, tileRows, rows, lane);
+      wideWrite<float, kGroup>(result, inverse, stage, a, piece, tileRows, warp, lane);
     } else {
-      wideWrite<T, kGroup>(result, sum, a, piece, tileRows, rows, lane);
+      wideWrite<T, kGroup>(result, inverse, stage, a, piece, tileRows, warp, lane);
     }
+    proxyFence();
+    __syncwarp();
+    wideRelease(&shared.free[tile][tile == kGroup ? 0 : 1], lane);
   }
 }
 

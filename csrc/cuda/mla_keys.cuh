@@ -12,7 +12,7 @@ __device__ inline int64_t mlaLength(const MlaKeys& keys, int64_t sequence) {
 }
 
 // How many keys query t sees: the first ones.
-__device__ inline int64_t mlaSeen(const MlaSizes& sizes, int64_t length, int64_t t) {
+__host__ __device__ inline int64_t mlaSeen(const MlaSizes& sizes, int64_t length, int64_t t) {
   if (!sizes.causal) return length;
   const int64_t offset = sizes.hasQueryOffset ? sizes.queryOffset : length - sizes.numQueries;
   return min(max(t + offset + 1, int64_t{0}), length);
