@@ -14,6 +14,8 @@ namespace {
 template <bool kWithEdges>
 struct Max {
   static constexpr bool kEdgesAreStructure = true;
+  static constexpr bool kWeighted = false;
+  static constexpr float kNeutral = -INFINITY;
   float empty;
   int32_t* indices;
 
@@ -28,10 +30,9 @@ struct Max {
   };
 
   __device__ Edge load(const int32_t* colIdx, uint32_t edge, bool exists) const {
-    return {exists ? __ldcs(colIdx + edge) : 0};
+    return {exists ? __ldcs(colIdx + edge) : -1};
   }
   __device__ float weight(const Edge&) const { return 1.0f; }
-  __device__ float shuffleWeight(const Edge&, int, int) const { return 1.0f; }
 
   // Whether b replaces a: greater, or the first NaN.
   static __device__ bool wins(float b, float a) { return !(b <= a) && !isnan(a); }

@@ -2,21 +2,24 @@
 // over row i's edges, feature by feature.
 //
 // What makes it fast:
-// - A worker, kLanes lanes, takes a row, 16 bytes of it a lane. Its lanes read kLanes column indices
-//   at a time, one each, hand them around by shuffles (GE-SpMM, arXiv:2007.03179, calls this
-//   coalesced row caching), and have kUnroll rows of x on their way before the first is used.
-// - Workers take rows in order of length (schedule.h), so those of one warp have equally many edges
-//   and go the same way; the inner loop is little more than loads and multiply-adds. Long rows start
-//   first, and the longest are cut into pieces, which meet in a second, small launch, in the order
-//   of their edges: no atomics, the same bits always.
-// - A worker takes several short rows in turn, and asks for the next row's indices while it sums this
-//   one.
+// - A worker, kLanes lanes, takes a row, 16 bytes of it a lane. Its lanes read kLanes edges at a time, one
+//   each, and share them through shared memory (GE-SpMM, arXiv:2007.03179, calls this coalesced row
+//   caching), where four come in one read.
+// - kUnroll rows of x are on their way before the first is used: what limits the kernel is how many bytes
+//   are. Nothing else is kept in registers meanwhile, weights neither, so that a lane has room for 8 rows
+//   with four blocks on a multiprocessor. A group that ends a row reads no others in place of the missing.
+// - Workers take rows in order of length (schedule.h), so those of one warp have equally many edges and go
+//   the same way. Long rows start first, and the longest are cut into pieces, which meet in a second, small
+//   launch, in the order of their edges: no atomics, the same bits always.
+// - A worker takes short rows in turn, the more the shorter they are, and asks for the next row's edges
+//   while it sums this one. All items of a block are read at once when it starts.
 // - When the feature matrix outgrows L2, columns are done in tiles narrow enough that a tile of it
 //   stays there: the grid's slow axis is the tile, so that all warps gather from the same columns at
 //   a time.
 #pragma once
 
 #include "cuda/common.cuh"
+#include "cuda/csr_reduce_load.cuh"
 #include "cuda/schedule.h"
 #include "cuda/vector.cuh"
 
@@ -24,17 +27,30 @@ namespace warpgraph {
 
 constexpr int kReduceThreads = 256;
 
+// Of rows of at most kEdgesInTurn >> c edges a worker takes 1 << c in turn: class c. Longer turns hide what
+// the start of a block costs, and make the tiles of a feature matrix overlap more where one ends and the
+// next begins.
+constexpr int kClasses = 4;
+constexpr int kEdgesInTurn = 128;
+
 // What a kernel reads of a schedule.
 struct Items {
   const Item* items;
   const Hub* hubs;
   int numItems, numLong, numHubs;
+  int firstOfClass[kClasses + 1];
   explicit Items(const Schedule& schedule)
       : items(schedule.items),
         hubs(schedule.hubs),
         numItems(static_cast<int>(schedule.numItems)),
         numLong(static_cast<int>(schedule.longerThan(kShortRow))),
-        numHubs(static_cast<int>(schedule.numHubs)) {}
+        numHubs(static_cast<int>(schedule.numHubs)),
+        firstOfClass{} {
+    for (int c = 1; c < kClasses; ++c) {
+      firstOfClass[c] = static_cast<int>(schedule.longerThan(kEdgesInTurn >> c));
+    }
+    firstOfClass[kClasses] = numItems;
+  }
 };
 
 // The tensors of one reduction. Partial results of pieces: (numPieces, features), edges only where they are
@@ -48,108 +64,121 @@ struct ReduceArguments {
   int32_t* partialEdges;
   uint32_t features;
   Items schedule;
-  unsigned longBlocks = 0;
-  int rounds = 1;  // short rows that a worker takes in turn
+  unsigned longBlocks = 0;             // of narrow rows
+  unsigned firstBlock[kClasses] = {};  // of each class of wide ones
 };
 
-// The row of an edge's source, from the lane's first feature on. A row has fewer than 2^32 bytes, which makes
-// this one instruction.
-template <int kVec, typename T>
-__device__ Vector<T, kVec> loadRow(const T* x, uint32_t source, uint32_t rowBytes) {
-  const auto* at = reinterpret_cast<const char*>(x) + uint64_t{source} * rowBytes;
-  return loadVector<kVec>(reinterpret_cast<const T*>(at));
+// Four values that lie together in shared memory, in one read.
+template <typename V>
+struct alignas(16) Four {
+  V values[4];
+};
+template <typename V>
+__device__ Four<V> readFour(const V* from) {
+  return *reinterpret_cast<const Four<V>*>(from);
 }
 
-// kCount rows of x, read together and then added. Checked: only those of the worker's `left` edges; the
-// others get a value all the same, or each read would wait for the one before it.
-template <int kCount, bool kChecked, int kLanes, typename T, int kVec, typename Reduce>
+// kCount rows of x, read together and then added. An edge that does not exist has a negative source and
+// changes nothing.
+template <int kCount, typename T, int kVec, typename Reduce>
 __device__ void addRows(typename Reduce::template Accumulator<kVec>& sum, const Reduce& reduce, const T* x,
-                        uint32_t rowBytes, const typename Reduce::Edge& edge, int j, int left,
-                        int firstEdge) {
+                        uint32_t rowBytes, const int* sources, const float* weights, int firstEdge) {
   Vector<T, kVec> rows[kCount];
 #pragma unroll
-  for (int u = 0; u < kCount; ++u) {
-    const uint32_t source = __shfl_sync(kFullWarp, edge.source, j + u, kLanes);
-    if constexpr (kChecked) rows[u] = {};
-    if (!kChecked || u < left) rows[u] = loadRow<kVec>(x, source, rowBytes);
+  for (int first = 0; first < kCount; first += 4) {
+    const Four<int> four = readFour(sources + first);
+#pragma unroll
+    for (int u = 0; u < 4; ++u) {
+      rows[first + u] = loadRowOr<kVec>(Reduce::kNeutral, x, four.values[u], rowBytes);
+    }
   }
 #pragma unroll
-  for (int u = 0; u < kCount; ++u) {
-    const float weight = reduce.shuffleWeight(edge, j + u, kLanes);
-    if (!kChecked || u < left) reduce.add(sum, rows[u], weight, firstEdge + u);
+  for (int first = 0; first < kCount; first += 4) {
+    Four<float> four{};
+    if constexpr (Reduce::kWeighted) four = readFour(weights + first);
+#pragma unroll
+    for (int u = 0; u < 4; ++u) reduce.add(sum, rows[first + u], four.values[u], firstEdge + first + u);
   }
 }
 
-// kUnroll rows of x in flight per lane. A large graph fills the card with warps, and registers for more rows
-// would leave room for fewer of them; a small one has too few rows to fill it, and each takes as long as its
-// reads wait for one another.
-template <typename T, int kVec, int kLanes, int kUnroll, typename Reduce>
-__global__ void __launch_bounds__(kReduceThreads, kUnroll == 4 ? 4 : 2)
+// kBlocks: how many a multiprocessor holds at a time, which says how many registers a lane has. A large graph
+// fills the card with warps, and more than 8 rows in flight would leave room for fewer of them; a small one
+// has too few rows to fill it, and each takes as long as its reads wait for one another.
+template <typename T, int kVec, int kLanes, int kUnroll, int kBlocks, typename Reduce>
+__global__ void __launch_bounds__(kReduceThreads, kBlocks)
     csrReduceKernel(const ReduceArguments<T> arguments, const Reduce reduce) {
+  constexpr int kMostItems = (1 << (kClasses - 1)) * (kReduceThreads / kLanes);
+  __shared__ Item items[kMostItems + kReduceThreads / kLanes];
+  __shared__ alignas(16) int sources[kReduceThreads];
+  __shared__ alignas(16) float weights[Reduce::kWeighted ? kReduceThreads : 1];
   const unsigned workers = blockDim.x / kLanes;
+  const unsigned worker = threadIdx.x / kLanes;
   const unsigned lane = threadIdx.x % kLanes;
   const Items& schedule = arguments.schedule;
-  const bool isLong = blockIdx.x < arguments.longBlocks;
-  const int rounds = isLong ? 1 : arguments.rounds;
-  const unsigned end = isLong ? schedule.numLong : schedule.numItems;
-  const unsigned firstItem =
-      threadIdx.x / kLanes +
-      (isLong ? blockIdx.x * workers
-              : schedule.numLong + (blockIdx.x - arguments.longBlocks) * workers * rounds);
-  const auto itemAt = [&](unsigned index) { return index < end ? schedule.items[index] : Item{0, 0, 0, -1}; };
+
+  int rounds = 1;
+  unsigned firstBlock = 0, firstItem = 0, end = schedule.firstOfClass[1];
+#pragma unroll
+  for (int c = 1; c < kClasses; ++c) {
+    if (blockIdx.x < arguments.firstBlock[c]) break;
+    rounds = 1 << c;
+    firstBlock = arguments.firstBlock[c];
+    firstItem = schedule.firstOfClass[c];
+    end = schedule.firstOfClass[c + 1];
+  }
+  firstItem += (blockIdx.x - firstBlock) * workers * rounds;
+  // A worker's items are a row of workers apart, and one that is none follows the last.
+  for (unsigned i = threadIdx.x; i < (rounds + 1) * workers; i += blockDim.x) {
+    const bool exists = i < rounds * workers && firstItem + i < end;
+    items[i] = exists ? schedule.items[firstItem + i] : Item{-1, 0, 0, -1};
+  }
+  __syncthreads();
+
   const uint32_t features = arguments.features;
   const uint32_t rowBytes = features * sizeof(T);
-
   for (uint32_t tile = blockIdx.y * kLanes * kVec; tile < features; tile += gridDim.y * kLanes * kVec) {
     const uint32_t feature = tile + lane * kVec;
     const bool active = feature < features;
     const T* x = arguments.x + (active ? feature : 0);  // idle lanes read along, and write nothing
-    Item nextItem = itemAt(firstItem);
+    const Item* item = items + worker;
     if constexpr (!Reduce::kEdgesAreStructure) waitForInputs();
     typename Reduce::Edge next =
-        reduce.load(arguments.colIdx, nextItem.begin + lane, static_cast<int>(lane) < nextItem.length());
+        reduce.load(arguments.colIdx, item->begin + lane, static_cast<int>(lane) < item->length());
     if constexpr (Reduce::kEdgesAreStructure) waitForInputs();
 #pragma unroll 1
-    for (int round = 0; round < rounds; ++round) {
-      const unsigned itemIndex = firstItem + round * workers;
-      const Item item = nextItem;
-      nextItem = itemAt(round + 1 < rounds ? itemIndex + workers : end);
-      const int length = item.length();
-      // All lanes of the warp take as many steps as its longest row, so that every shuffle has the whole
+    for (int round = 0; round < rounds; ++round, item += workers) {
+      const int begin = item->begin;
+      const int length = item->length();
+      // All lanes of the warp take as many steps as its longest row, so that every barrier has the whole
       // warp.
-      const int shortest = warpMin<kLanes>(length);
       const int longest = warpMax<kLanes>(length);
       typename Reduce::template Accumulator<kVec> sum;
-      reduce.start(sum, item.begin);
+      reduce.start(sum, begin);
       int chunk = 0;
 #pragma unroll 1
       do {
-        const typename Reduce::Edge edge = next;
+        __syncwarp();  // the edges before these were read
+        sources[threadIdx.x] = next.source;
+        if constexpr (Reduce::kWeighted) weights[threadIdx.x] = next.weight;
+        __syncwarp();
         const bool isLast = chunk + kLanes >= longest;
-        const int at = static_cast<int>(lane) + (isLast ? 0 : chunk + kLanes);
-        const Item& from = isLast ? nextItem : item;
-        next = reduce.load(arguments.colIdx, from.begin + at, at < from.length());
+        const int from = isLast ? item[workers].begin : begin + chunk + kLanes;
+        const int left = isLast ? item[workers].length() : length - chunk - kLanes;
+        next = reduce.load(arguments.colIdx, from + lane, static_cast<int>(lane) < left);
 #pragma unroll 1
-        for (int j = 0; j < kLanes; j += kUnroll) {
-          const int at = chunk + j;
-          if (at + kUnroll <= shortest) {
-            addRows<kUnroll, false, kLanes, T, kVec>(sum, reduce, x, rowBytes, edge, j, 0, item.begin + at);
-          } else if (at < longest) {
-            addRows<kUnroll, true, kLanes, T, kVec>(sum, reduce, x, rowBytes, edge, j, length - at,
-                                                    item.begin + at);
-          } else {
-            break;
-          }
+        for (int j = 0; j < kLanes && chunk + j < longest; j += kUnroll) {
+          const unsigned at = worker * kLanes + j;
+          addRows<kUnroll, T, kVec>(sum, reduce, x, rowBytes, sources + at, weights + at, begin + chunk + j);
         }
         chunk += kLanes;
       } while (chunk < longest);
-      if (!active || itemIndex >= end) continue;
-      reduce.settle(sum, item, arguments.colIdx, x, features);
-      if (item.isPiece()) {
-        const int64_t to = int64_t{itemIndex} * features + feature;  // item p is piece p
+      if (!active || item->row < 0) continue;
+      reduce.settle(sum, *item, arguments.colIdx, x, features);
+      if (item->isPiece()) {
+        const uint64_t to = uint64_t{firstItem + worker} * features + feature;  // item p is piece p
         reduce.writePartial(sum, arguments.partialValues, arguments.partialEdges, to);
       } else {
-        const int64_t to = item.row * int64_t{features} + feature;
+        const uint64_t to = uint64_t{static_cast<uint32_t>(item->row)} * features + feature;
         reduce.write(sum, length == 0, arguments.out + to, to);
       }
     }
@@ -177,8 +206,8 @@ __device__ void reduceNarrowItem(const ReduceArguments<T>& arguments, const Redu
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (v * kVec >= features) break;
-      reduce.add(sums[v], loadRow<kVec>(arguments.x + v * kVec, source, features * sizeof(T)),
-                 reduce.weight(edge), item.begin + at);
+      const T* row = rowOf(arguments.x + v * kVec, source, features * sizeof(T));
+      reduce.add(sums[v], loadVector<kVec>(row), reduce.weight(edge), item.begin + at);
     }
   }
 #pragma unroll

@@ -12,28 +12,32 @@ inline int64_t residentBytes(const DeviceLimits& limits) {
 }
 
 constexpr int64_t kMostTiles = 65535;  // of a grid's slow axis; kernels loop over the rest
-constexpr int kShortRows = 4;
 constexpr unsigned kSmallBlock = 64;
 
 template <typename T, int kVec, int kLanes, typename Reduce>
 cudaError_t launchReduceWith(ReduceArguments<T> arguments, const Reduce& reduce, const LaunchTarget& target) {
-  const Items& schedule = arguments.schedule;
+  Items& schedule = arguments.schedule;
   const int64_t tiles = (int64_t{arguments.features} + kLanes * kVec - 1) / (kLanes * kVec);
-  const auto launch = [&](auto* kernel, unsigned threads, int rounds) {
+  const auto launch = [&](auto* kernel, unsigned threads) {
     const int64_t workers = threads / kLanes;
-    const BlockPlan plan = planBlocks(schedule.numItems, schedule.numLong, workers, workers * rounds);
-    arguments.longBlocks = plan.longBlocks;
-    arguments.rounds = rounds;
-    const dim3 grid(plan.blocks, static_cast<unsigned>(std::min(tiles, kMostTiles)));
+    int64_t blocks = 0;
+    for (int c = 0; c < kClasses; ++c) {
+      arguments.firstBlock[c] = static_cast<unsigned>(blocks);
+      const int64_t items = schedule.firstOfClass[c + 1] - schedule.firstOfClass[c];
+      blocks += (items + (workers << c) - 1) / (workers << c);
+    }
+    const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(std::min(tiles, kMostTiles)));
     return launchKernel(kernel, grid, threads, target, arguments, reduce);
   };
   // Too few rows to give every multiprocessor several blocks' worth: a row a worker, in small blocks, so that
   // all multiprocessors take part.
   const int64_t lanes = schedule.numItems * tiles * kLanes;
-  if (lanes <= int64_t{target.limits.multiprocessors} * kReduceThreads * 2 * kShortRows) {
-    return launch(csrReduceKernel<T, kVec, kLanes, std::min(kLanes, 16), Reduce>, kSmallBlock, 1);
+  if (lanes <= int64_t{target.limits.multiprocessors} * kReduceThreads * 8) {
+    std::fill(schedule.firstOfClass + 1, schedule.firstOfClass + kClasses, schedule.numItems);
+    return launch(csrReduceKernel<T, kVec, kLanes, std::min(kLanes, 16), 2, Reduce>, kSmallBlock);
   }
-  return launch(csrReduceKernel<T, kVec, kLanes, 4, Reduce>, kReduceThreads, kShortRows);
+  // With four blocks of workers of 8 lanes, the compiler does not find registers for 8 reads at once.
+  return launch(csrReduceKernel < T, kVec, kLanes, 8, kLanes == 8 ? 3 : 4, Reduce >, kReduceThreads);
 }
 
 template <typename T, int kVec, int kVectors, typename Reduce>

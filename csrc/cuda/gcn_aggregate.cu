@@ -12,6 +12,8 @@ namespace {
 
 struct WeightedSum {
   static constexpr bool kEdgesAreStructure = false;  // a kernel computed the weights, maybe the last one
+  static constexpr bool kWeighted = true;
+  static constexpr float kNeutral = 0.0f;
   const float* weights;
 
   template <int kVec>
@@ -24,13 +26,11 @@ struct WeightedSum {
     float weight;
   };
 
+  // Where there is no edge, −0·0 = −0 is added, which changes no sum, −0 neither.
   __device__ Edge load(const int32_t* colIdx, uint32_t edge, bool exists) const {
-    return exists ? Edge{__ldcs(colIdx + edge), __ldcs(weights + edge)} : Edge{0, 0.0f};
+    return exists ? Edge{__ldcs(colIdx + edge), __ldcs(weights + edge)} : Edge{-1, -0.0f};
   }
   __device__ float weight(const Edge& edge) const { return edge.weight; }
-  __device__ float shuffleWeight(const Edge& edge, int lane, int width) const {
-    return __shfl_sync(kFullWarp, edge.weight, lane, width);
-  }
 
   template <int kVec>
   __device__ void start(Accumulator<kVec>& sum, int) const {
