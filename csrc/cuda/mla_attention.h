@@ -48,7 +48,7 @@ struct MlaExpandedAttention {
   const void* q;      // (batch, numQueries, heads, headDim)
   const void* qRope;  // (batch, numQueries, heads, ropeDim)
   const void* k;      // (batch, chunk keys, heads, headDim); rows past a length are zeros
-  const void* v;      // (batch, chunk keys, heads, valueDim)
+  const void* v;      // (batch, chunk keys, heads, valueDim); float32: both are split (mla_expand_split.h)
   MlaKeys keys;       // latent unused; rope, lengths, blockTable as above
   int64_t firstKey, chunkKeys;
   bool first, last;  // of the chunks: not first: merge with (running, lse); not last: leave the float32 mean
@@ -56,7 +56,9 @@ struct MlaExpandedAttention {
   float* running;    // (batch, numQueries, heads, valueDim) float32; unused when first && last
   void* out;         // (batch, numQueries, heads, valueDim), written when last
   float* lse;        // (batch, heads, numQueries); null is allowed only when first && last
-  const int* nonFinite;  // device flag: not 0: do nothing
+  const int* nonFinite;         // device flag: not 0: do nothing
+  const float* keyScales;       // (batch, heads, padded chunk keys), of split keys; else null
+  const float* valueExponents;  // the same of split values
 };
 
 // The whole op, with k = latent·wUpK and v = latent·wUpV.

@@ -30,8 +30,9 @@ int64_t expandSharedBytes(const ExpandPlan& plan, const ExpandVariant& variant, 
 // The best variant that fits the current device; null when none does.
 const ExpandVariant* chooseExpand(DType dtype, const MlaSizes& sizes, ExpandPlan& plan) {
   if (std::max({sizes.headDim, sizes.valueDim, sizes.ropeDim}) > kMostColumns) return nullptr;
-  plan.headColumns = static_cast<int>(padTo(sizes.headDim, kGroup));
-  plan.keyColumns = static_cast<int>(padTo(plan.headColumns + sizes.ropeDim, 16));
+  plan.headColumns = expandRopeColumn(sizes);
+  plan.keyColumns = expandKeyColumns(sizes);
+  plan.splitValueColumns = expandValueColumns(sizes);
   plan.valueColumns = static_cast<int>(padTo(sizes.valueDim, 64));
   const int64_t limit = sharedMemoryLimit();
   const auto fits = [&](const ExpandVariant& variant) {
@@ -73,6 +74,7 @@ cudaError_t launchMlaExpand(DType dtype, const MlaExpandedAttention& attention, 
   if (variant == nullptr) return cudaErrorInvalidValue;
   const int64_t rows = variant->warps * kWarpRows * variant->rowTiles;
   plan.warps = variant->warps;
+  plan.splitKeys = padTo(attention.chunkKeys, kSplitKeys);
   plan.queryTiles = (sizes.numQueries + rows - 1) / rows;
   plan.items = plan.queryTiles * sizes.batch * sizes.heads;
   const size_t bytes = bytesOf(dtype);

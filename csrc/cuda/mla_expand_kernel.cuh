@@ -1,6 +1,7 @@
 // Flash attention with keys and values of their own per head: out = softmax(scale·(q·k + qRope·kRope))·v.
 // q (batch, numQueries, heads, headDim), k (batch, chunkKeys, heads, headDim), v (…, valueDim), rope parts
-// beside them; any dimension up to 256, any alignment, float32 too (mla_fragments.cuh tells how).
+// beside them; any dimension up to 256, any alignment, float32 too (mla_fragments.cuh tells how): its keys
+// and values come split (mla_expand_split.h), and a tile of queries is split here, once.
 //
 // A block takes a tile of queries of one head and walks over tiles of keys, up to the diagonal. A warp owns
 // 16 or 32 queries: their logits, softmax and weighted sum of values stay in its registers, and the softmax's
@@ -21,6 +22,8 @@ struct ExpandPlan {
   int warps;
   int keyColumns, valueColumns;  // head and rope part, padded to 16; padded to 64
   int headColumns;               // padded to a group; the rope part begins there
+  int splitValueColumns;         // of split values in memory
+  int64_t splitKeys;             // rows of a head of split keys and values
   int64_t queryTiles, items;
   bool qBy16, qRopeBy16, kBy16, kRopeBy16, vBy16;
 };
@@ -53,7 +56,6 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
   const int quad = lane / 4, quadLane = lane % 4;
   const int loadStep = plan.warps * (kWarpSize / kRowLanes);
   const int loadFirst = threadIdx.x / kRowLanes;  // its lanes load rows loadFirst + i·loadStep
-  const int warpLoadFirst = warp * (kWarpSize / kRowLanes);
   const int warpRow = warp * kWarpRows * kRowTiles;
 
   const char* const a = queryTile + warpRow * keyBytes + leftOffset(keyBytes, kGroupBytes);
@@ -77,43 +79,48 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
     // Keys of this chunk that there are; rows past them are zeros.
     const auto keys =
         static_cast<int>(min(max(visible.length - attention.firstKey, int64_t{0}), attention.chunkKeys));
-    const T* const k =
-        static_cast<const T*>(attention.k) + (b * attention.chunkKeys * sizes.heads + h) * sizes.headDim;
+    const int64_t firstRow =
+        kSplit ? (b * sizes.heads + h) * plan.splitKeys : b * attention.chunkKeys * sizes.heads + h;
+    const T* const k = static_cast<const T*>(attention.k) + firstRow * (kSplit ? plan.keyColumns : headDim);
     const T* const v =
-        static_cast<const T*>(attention.v) + (b * attention.chunkKeys * sizes.heads + h) * sizes.valueDim;
+        static_cast<const T*>(attention.v) + firstRow * (kSplit ? plan.splitValueColumns : valueDim);
+    const auto loadScales = [&](float* to, const float* from, int first) {
+      constexpr int kVec = 4;
+      if (threadIdx.x < kKeyTile / kVec) {
+        copyAsync16(to + threadIdx.x * kVec, from + firstRow + first + threadIdx.x * kVec, true);
+      }
+    };
     const auto loadKeys = [&](int first) {
+      if constexpr (kSplit) loadScales(keyScale, attention.keyScales, first);
 #pragma unroll 1
       for (int row = loadFirst; row < kKeyTile; row += loadStep) {
-        const bool valid = first + row < keys;
-        const int s = valid ? first + row : 0;
         char* const to = keyTile + row * keyBytes;
-        loadRow(to, k + s * (sizes.heads * sizes.headDim), headDim, plan.headColumns, valid, plan.kBy16);
-        const int64_t ropeAt = valid && ropeDim > 0 ? keyRow(attention.keys, b, attention.firstKey + s) : 0;
-        loadRow(to + plan.headColumns * int{sizeof(T)},
-                static_cast<const T*>(attention.keys.rope) + ropeAt * sizes.ropeDim, ropeDim,
-                plan.keyColumns - plan.headColumns, valid, plan.kRopeBy16);
+        if constexpr (kSplit) {
+          loadRow(to, k + int64_t{first + row} * plan.keyColumns, plan.keyColumns, plan.keyColumns, true,
+                  true);
+        } else {
+          const bool valid = first + row < keys;
+          const int s = valid ? first + row : 0;
+          loadRow(to, k + s * (sizes.heads * sizes.headDim), headDim, plan.headColumns, valid, plan.kBy16);
+          const int64_t ropeAt = valid && ropeDim > 0 ? keyRow(attention.keys, b, attention.firstKey + s) : 0;
+          loadRow(to + plan.headColumns * int{sizeof(T)},
+                  static_cast<const T*>(attention.keys.rope) + ropeAt * sizes.ropeDim, ropeDim,
+                  plan.keyColumns - plan.headColumns, valid, plan.kRopeBy16);
+        }
       }
-      copyAsyncCommit();
     };
     const auto loadValues = [&](int first) {
+      if constexpr (kSplit) loadScales(valueExponent, attention.valueExponents, first);
 #pragma unroll 1
       for (int row = loadFirst; row < kKeyTile; row += loadStep) {
-        const bool valid = first + row < keys;
-        const int s = valid ? first + row : 0;
-        loadRow(valueTile + row * valueBytes, v + s * (sizes.heads * sizes.valueDim), valueDim,
-                plan.valueColumns, valid, plan.vBy16);
-      }
-      copyAsyncCommit();
-    };
-    // Waits for this thread's copies and splits the rows they brought.
-    const auto arrive = [&](char* tile, int tileRows, int bytesPerRow, int columns, auto&& store) {
-      copyAsyncWait<0>();
-      if constexpr (kSplit) {
-        __syncwarp();
-        for (int row = warpLoadFirst; row < tileRows; row += loadStep) {
-          const int own = row + lane / kRowLanes;
-          const RowScale scale = splitRow<kTerms>(tile + own * bytesPerRow, columns);
-          if (lane % kRowLanes == 0) store(own, scale);
+        char* const to = valueTile + row * valueBytes;
+        if constexpr (kSplit) {
+          const int columns = plan.splitValueColumns;
+          loadRow(to, v + int64_t{first + row} * columns, columns, plan.valueColumns, true, true);
+        } else {
+          const bool valid = first + row < keys;
+          const int s = valid ? first + row : 0;
+          loadRow(to, v + s * (sizes.heads * sizes.valueDim), valueDim, plan.valueColumns, valid, plan.vBy16);
         }
       }
     };
@@ -129,9 +136,17 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
               plan.keyColumns - plan.headColumns, valid, plan.qRopeBy16);
     }
     copyAsyncCommit();
-    arrive(queryTile, rows, keyBytes, plan.keyColumns,
-           [&](int row, RowScale scale) { queryScale[row] = scale.scale; });
     if (tiles > 0) loadKeys(0);
+    copyAsyncCommit();
+    copyAsyncWait<1>();  // for the queries; keys go on coming
+    if constexpr (kSplit) {
+      __syncwarp();
+      for (int row = warp * (kWarpSize / kRowLanes); row < rows; row += loadStep) {
+        const int own = row + lane / kRowLanes;
+        const RowScale split = splitRow<kTerms>(queryTile + own * keyBytes, plan.keyColumns);
+        if (lane % kRowLanes == 0) queryScale[own] = split.scale;
+      }
+    }
     __syncthreads();
 
     float out[kRowTiles][kValueTiles][4];
@@ -152,10 +167,10 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
 
     for (int tile = 0; tile < tiles; ++tile) {
       const int first = tile * kKeyTile;
-      arrive(keyTile, kKeyTile, keyBytes, plan.keyColumns,
-             [&](int row, RowScale rowScale) { keyScale[row] = rowScale.scale; });
+      copyAsyncWait<0>();
       __syncthreads();
       loadValues(first);
+      copyAsyncCommit();
 
       float logits[kRowTiles][kKeyTiles][4];
 #pragma unroll
@@ -207,10 +222,10 @@ __global__ void __launch_bounds__(kRowTiles == 1 ? 256 : 128)
           }
         }
       }
-      arrive(valueTile, kKeyTile, valueBytes, plan.valueColumns,
-             [&](int row, RowScale rowScale) { valueExponent[row] = rowScale.exponent; });
+      copyAsyncWait<0>();
       __syncthreads();
       if (tile + 1 < tiles) loadKeys(first + kKeyTile);
+      copyAsyncCommit();
 
       float decay[kRowTiles][2];
       Fragment<kTerms> weights[kKeyTile / 16][kRowTiles];

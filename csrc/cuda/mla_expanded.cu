@@ -4,12 +4,16 @@
 // The workspace is bounded: keys are expanded chunk by chunk, and the chunks' results merged by their
 // log-sum-exp; sequences go in groups. How keys are cut does not depend on the batch.
 //
+// In float32 what a product makes is split for tensor cores (mla_expand_split.h) at once, while it is still
+// in L2, and the next product overwrites it.
+//
 // A value that is not finite would reach queries that do not see it, as 0·NaN: the product that makes the
 // values notes it, the kernels then do nothing, and the plain kernel behind them computes all.
 #include <algorithm>
 
 #include "cuda/matmul.h"
 #include "cuda/mla_expand.h"
+#include "cuda/mla_expand_split.h"
 #include "cuda/mla_paths.h"
 #include "cuda/mla_plain.h"
 #include "cuda/mla_prefill_hopper.h"
@@ -22,14 +26,30 @@ constexpr int64_t kChunkBytes = int64_t{1} << 28;  // of one sequence's keys and
 constexpr int64_t kGroupBytes = int64_t{1} << 29;  // of those of the sequences of a group, if more than one
 constexpr int64_t kChunkStep = 128;                // what a chunk's keys are a multiple of
 
+// What the rows of a chunk take: the product's, which keys and values take turns in, and what the attention
+// reads. Of half types the attention reads what the products make.
+struct ExpandedBytes {
+  int64_t product, k, v, scales;
+
+  int64_t all() const { return product + k + v + 2 * scales; }
+};
+
+ExpandedBytes expandedBytes(DType dtype, const MlaSizes& sizes, int64_t batch, int64_t chunk) {
+  MlaSizes group = sizes;
+  group.batch = batch;
+  const int64_t perColumn = batch * chunk * sizes.heads * static_cast<int64_t>(bytesOf(dtype));
+  if (dtype != DType::kFloat32) return {0, perColumn * sizes.headDim, perColumn * sizes.valueDim, 0};
+  const MlaSplitBytes split = mlaSplitBytes(group, chunk);
+  return {perColumn * std::max(sizes.headDim, sizes.valueDim), split.keys, split.values, split.scales};
+}
+
 // How keys and sequences are cut.
 struct Cut {
   int64_t chunk, group;
 };
 
 Cut cutOf(DType dtype, const MlaSizes& sizes, const MlaKeys& keys) {
-  const int64_t perKey =
-      sizes.heads * (sizes.headDim + sizes.valueDim) * static_cast<int64_t>(bytesOf(dtype));
+  const int64_t perKey = expandedBytes(dtype, sizes, 1, kChunkStep).all() / kChunkStep;
   const int64_t fitting = kChunkBytes / std::max(perKey, int64_t{1}) / kChunkStep * kChunkStep;
   const int64_t chunk = std::min(std::max(fitting, kChunkStep), keys.numKeys);
   const int64_t perSequence = std::max(chunk * perKey, int64_t{1});
@@ -39,24 +59,28 @@ Cut cutOf(DType dtype, const MlaSizes& sizes, const MlaKeys& keys) {
 struct ExpandedWorkspace {
   int* state;  // zeros at first: whether a value is not finite, then what the Hopper kernel counts by
   int64_t stateBytes;
-  void *k, *v;     // (group, chunk, heads, headDim) and (…, valueDim)
-  float* running;  // (group, numQueries, heads, valueDim), with several chunks
-  float* lse;      // (group, heads, numQueries), with several chunks and no lse asked for
+  void* product;  // float32: (group, chunk, heads, headDim), then (…, valueDim)
+  void *k, *v;    // float32: split rows; else (group, chunk, heads, headDim) and (…, valueDim)
+  float *keyScales, *valueExponents;  // of split rows
+  float* running;                     // (group, numQueries, heads, valueDim), with several chunks
+  float* lse;                         // (group, heads, numQueries), with several chunks and no lse asked for
   void* plain;
   size_t bytes;
 };
 
 ExpandedWorkspace layOut(DType dtype, const MlaAttention& attention, const MlaSizes& sizes, void* base) {
   const Cut cut = cutOf(dtype, sizes, attention.keys);
-  const auto elementBytes = static_cast<int64_t>(bytesOf(dtype));
   const bool isCut = cut.chunk < attention.keys.numKeys;
   WorkspaceLayout layout(base);
   ExpandedWorkspace workspace = {};
   workspace.stateBytes = static_cast<int64_t>(sizeof(int)) + mlaPrefillHopperWorkspaceBytes();
   workspace.state = layout.take<int>(workspace.stateBytes);
-  const int64_t rows = cut.group * cut.chunk * sizes.heads;
-  workspace.k = layout.take(rows * sizes.headDim * elementBytes);
-  workspace.v = layout.take(rows * sizes.valueDim * elementBytes);
+  const ExpandedBytes bytes = expandedBytes(dtype, sizes, cut.group, cut.chunk);
+  workspace.product = layout.take(bytes.product);
+  workspace.k = layout.take(bytes.k);
+  workspace.v = layout.take(bytes.v);
+  workspace.keyScales = layout.take<float>(bytes.scales);
+  workspace.valueExponents = layout.take<float>(bytes.scales);
   const int64_t queries = cut.group * sizes.numQueries * sizes.heads;
   if (isCut)
     workspace.running = layout.take<float>(queries * sizes.valueDim * static_cast<int64_t>(sizeof(float)));
@@ -128,6 +152,31 @@ Matmul expansion(DType dtype, const Group& group, int64_t firstKey, int64_t numK
   return matmul;
 }
 
+// Makes a chunk's keys and values, of float32 split.
+cudaError_t launchExpansion(DType dtype, const Group& group, int64_t firstKey, int64_t numKeys,
+                            const ExpandedWorkspace& workspace, const LaunchTarget& target) {
+  const MlaSizes& sizes = group.sizes;
+  const MlaAttention& attention = group.attention;
+  const bool splits = dtype == DType::kFloat32;
+  void* const k = splits ? workspace.product : workspace.k;
+  void* const v = splits ? workspace.product : workspace.v;
+  const Matmul makeKeys = expansion(dtype, group, firstKey, numKeys, attention.wUpK, sizes.headDim, k);
+  Matmul makeValues = expansion(dtype, group, firstKey, numKeys, attention.wUpV, sizes.valueDim, v);
+  makeValues.nonFinite = workspace.state;
+
+  cudaError_t error = launchMatmul(dtype, makeKeys, target);
+  if (error == cudaSuccess && splits) {
+    error = launchMlaSplitKeys(k, attention.keys, firstKey, numKeys, sizes,
+                               {workspace.k, workspace.keyScales}, target);
+  }
+  if (error == cudaSuccess) error = launchMatmul(dtype, makeValues, target);
+  if (error == cudaSuccess && splits) {
+    error = launchMlaSplitValues(v, attention.keys, firstKey, numKeys, sizes,
+                                 {workspace.v, workspace.valueExponents}, target);
+  }
+  return error;
+}
+
 cudaError_t launchGroup(DType dtype, const Group& group, int64_t chunk, const ExpandedWorkspace& workspace,
                         const LaunchTarget& target) {
   const MlaSizes& sizes = group.sizes;
@@ -140,13 +189,8 @@ cudaError_t launchGroup(DType dtype, const Group& group, int64_t chunk, const Ex
   int64_t first = 0;
   do {
     const int64_t count = std::min(chunk, numKeys - first);
-    Matmul makeKeys = expansion(dtype, group, first, count, attention.wUpK, sizes.headDim, workspace.k);
-    Matmul makeValues = expansion(dtype, group, first, count, attention.wUpV, sizes.valueDim, workspace.v);
-    makeValues.nonFinite = nonFinite;
-    for (const Matmul& matmul : {makeKeys, makeValues}) {
-      const cudaError_t error = launchMatmul(dtype, matmul, target);
-      if (error != cudaSuccess) return error;
-    }
+    cudaError_t error = launchExpansion(dtype, group, first, count, workspace, target);
+    if (error != cudaSuccess) return error;
     MlaExpandedAttention expanded = {};
     expanded.q = attention.q;
     expanded.qRope = attention.qRope;
@@ -161,8 +205,10 @@ cudaError_t launchGroup(DType dtype, const Group& group, int64_t chunk, const Ex
     expanded.out = attention.out;
     expanded.lse = attention.lse != nullptr ? attention.lse : workspace.lse;
     expanded.nonFinite = nonFinite;
-    const cudaError_t error = onHopper ? launchMlaPrefillHopper(dtype, expanded, sizes, nonFinite + 1, target)
-                                       : launchMlaExpand(dtype, expanded, sizes, target);
+    expanded.keyScales = workspace.keyScales;
+    expanded.valueExponents = workspace.valueExponents;
+    error = onHopper ? launchMlaPrefillHopper(dtype, expanded, sizes, nonFinite + 1, target)
+                     : launchMlaExpand(dtype, expanded, sizes, target);
     if (error != cudaSuccess) return error;
     first += chunk;
   } while (first < numKeys);

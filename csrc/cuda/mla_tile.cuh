@@ -19,6 +19,19 @@ constexpr int64_t padTo(int64_t size, int64_t multiple) {
   return (size + multiple - 1) / multiple * multiple;
 }
 
+// The columns of the expanded way's tiles: a key's head part, then its rope part from a group's begin on.
+inline int expandRopeColumn(const MlaSizes& sizes) {
+  return static_cast<int>(padTo(sizes.headDim, kGroup));
+}
+inline int expandKeyColumns(const MlaSizes& sizes) {
+  return static_cast<int>(padTo(expandRopeColumn(sizes) + sizes.ropeDim, 16));
+}
+// Of a split value in memory; a tile has more of them.
+inline int expandValueColumns(const MlaSizes& sizes) {
+  return static_cast<int>(padTo(sizes.valueDim, kGroup));
+}
+constexpr int kSplitKeys = 64;  // what split keys and values are padded to: the largest tile
+
 constexpr int64_t rowBytes(int64_t columns, size_t elementBytes) {
   return columns * static_cast<int64_t>(elementBytes) + kTilePadding;
 }
