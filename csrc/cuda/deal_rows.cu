@@ -7,6 +7,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "cuda/common.cuh"
+#include "cuda/empty.h"
 #include "cuda/workspace.h"
 
 namespace warpgraph {
@@ -93,8 +94,12 @@ cudaError_t launchDealRows(const RowDeal& deal, Item* items, void* base, const L
   if (error != cudaSuccess) return error;
   error = sortRows(workspace, &workspace.sortBytes, deal.numRows, target.stream);
   if (error != cudaSuccess) return error;
-  return launchKernel(writeItemsKernel, blocksOf(deal.numPieces + deal.numRows - deal.numHubs), kThreads,
-                      target, deal, workspace.sortedRows, items);
+  error = launchKernel(writeItemsKernel, blocksOf(deal.numPieces + deal.numRows - deal.numHubs), kThreads,
+                       target, deal, workspace.sortedRows, items);
+  if (error != cudaSuccess) return error;
+  // Ops read a graph's structure before they wait for the kernels before them (launch.cuh). This kernel is
+  // launched the plain way, so it comes after the items are there, and no op can come before it.
+  return launchEmpty(target.stream);
 }
 
 }  // namespace warpgraph

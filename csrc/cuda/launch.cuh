@@ -3,8 +3,8 @@
 // CUDA's graphs hold such launches from CUDA 12.3 on.
 //
 // The rule that makes this safe: every thread calls waitForInputs() or waitForPrevious() before it reads what
-// another kernel may have written and before it writes anything. Before that it may read what no kernel
-// writes: a graph's structure, which was copied from the host.
+// another kernel may have written and before it writes anything. Before that it may read a graph's structure
+// alone, which was copied from the host, or computed before a launch that no kernel overtakes (deal_rows.cu).
 #pragma once
 
 #include <cuda_runtime.h>
