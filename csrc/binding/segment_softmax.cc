@@ -12,6 +12,8 @@ void segmentSoftmax(const Napi::CallbackInfo& info) {
   const int64_t heads = arguments.size(4);
   const void* scores = arguments.data(1, dtype, {structure.numEdges, heads});
   void* out = arguments.data(2, dtype, {structure.numEdges, heads});
+  // Any number of heads fits no edges, but not a grid.
+  if (structure.numEdges == 0) return;
   const Workspace workspace =
       arguments.workspace(kSoftmaxPartialBytes, {softmaxPartials(structure.schedule), heads});
   arguments.check(launchSegmentSoftmax(dtype, scores, out, heads, structure.schedule, workspace.data(),

@@ -260,14 +260,17 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
       value += __shfl_xor_sync(kFullWarp, value, 1);
       value += __shfl_xor_sync(kFullWarp, value, 2);
     }
+    // Two places in turn, of pieces that have keys: the other warpgroup may still read the last one's. The
+    // queries' phase turns with them.
+    float (&sums)[2][kWideRows] = shared.sum[queryPhase];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      if (lane % 4 == 0) shared.sum[turn][kGroup][rows.row[half]] = sum[half];
+      if (lane % 4 == 0) sums[kGroup][rows.row[half]] = sum[half];
     }
     namedBarrierSync(kSums, 256);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      sum[half] = shared.sum[turn][0][rows.row[half]] + shared.sum[turn][1][rows.row[half]];
+      sum[half] = sums[0][rows.row[half]] + sums[1][rows.row[half]];
       if (kGroup == 0 && lane % 4 == 0 && rows.row[half] < tileRows.count) {
         storeLse(a, piece, tileRows.first + rows.row[half], naturalLse(softmax.max[half], sum[half]));
       }

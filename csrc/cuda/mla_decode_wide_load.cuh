@@ -22,7 +22,7 @@ struct WideShared {
   uint64_t free[2][2];  // [tile][boxes that its own warpgroup frees, that the other frees]
   uint64_t queryFull, queryFree;
   float max[2][kWideRows], scale[2][kWideRows];
-  float sum[2][2][kWideRows];  // of pieces in turn, by warpgroup
+  float sum[2][2][kWideRows];  // of pieces that have keys in turn, by warpgroup
   PieceWalk walk[2];
   ShareStart start;
 };

@@ -52,7 +52,8 @@ Cut cutOf(DType dtype, const MlaSizes& sizes, const MlaKeys& keys) {
   const int64_t perKey = expandedBytes(dtype, sizes, 1, kChunkStep).all() / kChunkStep;
   const int64_t fitting = kChunkBytes / std::max(perKey, int64_t{1}) / kChunkStep * kChunkStep;
   const int64_t chunk = std::min(std::max(fitting, kChunkStep), keys.numKeys);
-  const int64_t perSequence = std::max(chunk * perKey, int64_t{1});
+  // Few keys are padded to many: `perKey` does not hold there.
+  const int64_t perSequence = std::max(expandedBytes(dtype, sizes, 1, chunk).all(), int64_t{1});
   return {chunk, std::clamp(kGroupBytes / perSequence, int64_t{1}, std::max(sizes.batch, int64_t{1}))};
 }
 
