@@ -1,4 +1,4 @@
-import { type DeviceName, type FloatDType, mlaAttention, tensor } from 'warpgraph'
+import { type DeviceName, emptyCache, type FloatDType, memory, mlaAttention, tensor } from 'warpgraph'
 import { notTested } from '../absent'
 import { absorbQueries, latentMla, projectUp } from '../definitions'
 import { onEachDevice, testDevices } from '../devices'
@@ -44,6 +44,29 @@ onEachDevice('mlaAttention at the ends of its dimensions', (device) => {
         expectLseWithin(result.lse.dataSync(), lse, mlaBounds[dtype])
       }
     }
+  })
+
+  test('one key each of 3,000 sequences: the weight is 1, and memory in between stays bounded', () => {
+    const [B, H, D, R] = [3000, 16, 128, 2]
+    const kvLatent = Float32Array.from({ length: B * R }, (_, i) => (i % 7) - 3)
+    const wUpV = Float32Array.from({ length: R * H * D }, (_, i) => (i % 11) - 5)
+    const on = (data: Float32Array, shape: readonly number[]) =>
+      tensor(data, { shape, dtype: 'float32', device })
+    emptyCache(device)
+    using out = mlaAttention(
+      on(new Float32Array(B * H * D).fill(1), [B, 1, H, D]),
+      on(kvLatent, [B, 1, R]),
+      on(new Float32Array(R * H * D).fill(1), [R, H, D]),
+      on(wUpV, [R, H, D]),
+      { algorithm: 'expand' },
+    )
+    const values = out.dataSync()
+    const wrong = values.findIndex((value, i) => {
+      const [b, column] = [Math.floor(i / (H * D)), i % (H * D)]
+      return value !== kvLatent[b * R]! * wUpV[column]! + kvLatent[b * R + 1]! * wUpV[H * D + column]!
+    })
+    expect(wrong).toBe(-1)
+    expect(memory(device).cachedBytes).toBeLessThan(2 ** 30)
   })
 
   test('131,072 keys of one query', () => {
