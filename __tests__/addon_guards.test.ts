@@ -241,12 +241,26 @@ interface Call {
     expect(answer(op, args)).toBeUndefined()
   })
 
-  test.each(ops.filter((op) => op !== 'gcnWeights'))('%s refuses what is no dtype it computes on', (op) => {
+  const withoutDType: readonly Op[] = ['dealRows', 'gcnWeights']
+
+  test.each(ops.filter((op) => !withoutDType.includes(op)))('%s refuses what is no dtype', (op) => {
     const { args, dtype } = rightCall(op)
     const int32 = 3
     for (const wrong of [4, -1, NaN, 'float32', undefined, ...(op === 'cast' ? [] : [int32])]) {
       expect(`${String(wrong)}: ${answer(op, args.with(dtype!, wrong))}`).toContain(`: ${nameOf(op)}: `)
     }
+  })
+
+  test('the others take none', () => {
+    expect(ops.filter((op) => rightCall(op).dtype === null)).toEqual(withoutDType)
+  })
+
+  test('dealRows refuses lengths that do not fit the keys that it sorts by', () => {
+    const { args } = rightCall('dealRows')
+    for (const wrong of [4095, 2 ** 32, -1, 1.5, NaN, '2', undefined]) {
+      expect(answer('dealRows', args.with(6, wrong))).toContain(': csr: ')
+    }
+    expect(answer('dealRows', args.with(6, 4094))).toBeUndefined()
   })
 
   // Where scale, causal, queryOffset, tf32 and numSplits begin.

@@ -50,11 +50,11 @@ refused('ERR_ARG_TYPE', [
   ],
   ['tensor: data must hold numbers, got an array of length 1 at index 1', () => make([[1], [[2]]])],
   [
-    'new Tensor: data must go to tensor() or fromNdarray(), got undefined',
+    'new Tensor: data must be given to tensor() or fromNdarray(), got undefined',
     () => new (Tensor as unknown as new () => Tensor)(),
   ],
   [
-    'new Tensor: data must go to tensor() or fromNdarray(), got an array of length 2',
+    'new Tensor: data must be given to tensor() or fromNdarray(), got an array of length 2',
     () => new Tensor([1, 2] as never, [2]),
   ],
   ['tensor: shape must be an array of lengths, got number 2', () => make([1, 2], { shape: 2 })],

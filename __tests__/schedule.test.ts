@@ -40,6 +40,10 @@ test('rows that are too long, and no others, are cut into pieces, in order, and 
         expect(own.at(-1)![2]).toBe(rowPtr[row! + 1])
       })
       expect(pieces).toHaveLength(next)
+      schedule.longer.forEach((count, k) => {
+        const whole = lengths.filter((length) => length > 2 ** k && length <= schedule.longest)
+        expect(count).toBe(pieces.length + whole.length)
+      })
     }),
   )
 })
@@ -93,6 +97,7 @@ if (!isUsable) notTested('how rows are dealt on a GPU', 'no GPU')
       loaded.allocate(0, dealt.byteLength),
     ] as const
     try {
+      loaded.fill(buffers[2], 0xff)
       loaded.dealRows(...buffers, numRows, numHubs, numPieces, longest)
       loaded.download(buffers[2], dealt)
     } finally {

@@ -53,7 +53,7 @@ function warmUp(call: () => void, wait: () => void): number {
   let perCall = loopMs(call, wait, calls)
   while (performance.now() - start < warmUpMs) {
     // Longer loops by and by: single calls include the wait, and many queued at once would take too long.
-    calls = Math.min(2 * calls, Math.max(1, Math.ceil(warmUpMs / 4 / perCall)))
+    calls = Math.min(2 * calls, mostCalls, Math.max(1, Math.ceil(warmUpMs / 4 / perCall)))
     perCall = loopMs(call, wait, calls) / calls
   }
   return perCall

@@ -38,7 +38,8 @@ export interface TensorOptions<D extends DType = DType, S extends readonly numbe
  * A tensor holding a copy of the data.
  *
  * @param data a number, nested arrays, or a typed array in row-major order. For half dtypes a `Uint16Array` holds
- * bits; every other array holds values, rounded to nearest even.
+ * bits; every other array holds values, rounded to nearest even. An array that may be a `Uint16Array` by its type, as one of
+ * a generic function, needs a dtype.
  * @throws TypeError (`ERR_ARG_TYPE`, `ERR_DTYPE`) or RangeError (`ERR_SHAPE`, `ERR_ARG_VALUE`) for data that does not
  * fit shape or dtype; `DeviceError` when the device cannot be used or is out of memory
  */
@@ -76,7 +77,8 @@ export interface StridedArray<T> {
 }
 
 /**
- * A tensor with a copy of an ndarray's elements in row-major order; strides and offset are honoured.
+ * A tensor with a copy of an ndarray's elements in row-major order; strides and offset are honoured. Data that may be a
+ * `Uint16Array` by its type, as of an `NdArray<TypedArray>`, needs a dtype.
  *
  * @throws RangeError (`ERR_SHAPE`) when the view reaches outside its data; otherwise as {@link tensor}
  */

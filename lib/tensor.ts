@@ -50,7 +50,7 @@ export class Tensor<D extends DType = DType, R extends number = any> {
   /** @internal Takes over one ownership of the storage. */
   constructor(storage: Storage, shape: readonly number[]) {
     if (!(storage instanceof Storage)) {
-      const expected = 'go to tensor() or fromNdarray()'
+      const expected = 'be given to tensor() or fromNdarray()'
       throw argumentError('ERR_ARG_TYPE', 'new Tensor', 'data', expected, describe(storage))
     }
     this.#storage = storage

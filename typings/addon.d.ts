@@ -153,9 +153,9 @@ export interface Addon {
 
   /**
    * A graph's structure from numRows, numEdges and numSrc; colIdx (numEdges) int32, or null for segments, which have
-   * no sources; items (numItems, 4) and hubs (numHubs, 4) int32 and the counts [numItems, numHubs, numPieces,
-   * largestHub, ...longer] of a schedule made by lib/backends/cuda/schedule.ts. It holds the buffers. What is in them is
-   * trusted: lib/ has made or checked it.
+   * no sources; items (numItems, 4) as dealRows writes them, hubs (numHubs, 4) int32 (what follows them is not used), and
+   * the counts [numItems, numHubs, numPieces, largestHub, ...longer] of lib/backends/cuda/schedule.ts. It holds the buffers.
+   * What is in them is trusted: lib/ has made or checked it.
    */
   createStructure(
     numRows: number,

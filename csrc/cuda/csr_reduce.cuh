@@ -107,6 +107,8 @@ __device__ void addRows(typename Reduce::template Accumulator<kVec>& sum, const 
 template <typename T, int kVec, int kLanes, int kUnroll, int kBlocks, typename Reduce>
 __global__ void __launch_bounds__(kReduceThreads, kBlocks)
     csrReduceKernel(const ReduceArguments<T> arguments, const Reduce reduce) {
+  static_assert(kLanes % kUnroll == 0 && kUnroll % 4 == 0,
+                "edges are read in fours, and by one worker alone");
   constexpr int kMostItems = (1 << (kClasses - 1)) * (kReduceThreads / kLanes);
   __shared__ Item items[kMostItems + kReduceThreads / kLanes];
   __shared__ alignas(16) int sources[kReduceThreads];

@@ -13,6 +13,7 @@ inline int64_t residentBytes(const DeviceLimits& limits) {
 
 constexpr int64_t kMostTiles = 65535;  // of a grid's slow axis; kernels loop over the rest
 constexpr unsigned kSmallBlock = 64;
+constexpr int64_t kFewLanes = kReduceThreads * 8;  // of a multiprocessor
 
 template <typename T, int kVec, int kLanes, typename Reduce>
 cudaError_t launchReduceWith(ReduceArguments<T> arguments, const Reduce& reduce, const LaunchTarget& target) {
@@ -32,12 +33,13 @@ cudaError_t launchReduceWith(ReduceArguments<T> arguments, const Reduce& reduce,
   // Too few rows to give every multiprocessor several blocks' worth: a row a worker, in small blocks, so that
   // all multiprocessors take part.
   const int64_t lanes = schedule.numItems * tiles * kLanes;
-  if (lanes <= int64_t{target.limits.multiprocessors} * kReduceThreads * 8) {
+  if (lanes <= target.limits.multiprocessors * kFewLanes) {
     std::fill(schedule.firstOfClass + 1, schedule.firstOfClass + kClasses, schedule.numItems);
     return launch(csrReduceKernel<T, kVec, kLanes, std::min(kLanes, 16), 2, Reduce>, kSmallBlock);
   }
   // With four blocks of workers of 8 lanes, the compiler does not find registers for 8 reads at once.
-  return launch(csrReduceKernel < T, kVec, kLanes, 8, kLanes == 8 ? 3 : 4, Reduce >, kReduceThreads);
+  constexpr int kBlocks = kLanes == 8 ? 3 : 4;
+  return launch(csrReduceKernel<T, kVec, kLanes, 8, kBlocks, Reduce>, kReduceThreads);
 }
 
 template <typename T, int kVec, int kVectors, typename Reduce>

@@ -1,3 +1,6 @@
+// The items of a graph's schedule (schedule.h), from its row pointer and the pieces that lib/ cut: a key per
+// row, a sort, an item per row.
+//
 // Rows are sorted by length with CUB's radix sort, which is stable and comes with the CUDA toolkit (Adinets
 // and Merrill, "Onesweep", arXiv:2206.01784). A key is how much a row is shorter than the longest that is not
 // cut, 12 bits, two passes; rows that were cut come last and are left out.

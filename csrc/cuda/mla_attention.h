@@ -47,9 +47,10 @@ struct MlaLatentAttention {
 struct MlaExpandedAttention {
   const void* q;      // (batch, numQueries, heads, headDim)
   const void* qRope;  // (batch, numQueries, heads, ropeDim)
-  const void* k;      // (batch, chunk keys, heads, headDim); rows past a length are zeros
-  const void* v;      // (batch, chunk keys, heads, valueDim); float32: both are split (mla_expand_split.h)
-  MlaKeys keys;       // latent unused; rope, lengths, blockTable as above
+  const void* k;  // (batch, chunk keys, heads, headDim), float32: split as mla_expand_split.h says; rows past
+                  // a length are zeros
+  const void* v;  // (batch, chunk keys, heads, valueDim), the same
+  MlaKeys keys;   // latent unused; rope, lengths, blockTable as above
   int64_t firstKey, chunkKeys;
   bool first, last;  // of the chunks: not first: merge with (running, lse); not last: leave the float32 mean
                      // in running
@@ -57,7 +58,7 @@ struct MlaExpandedAttention {
   void* out;         // (batch, numQueries, heads, valueDim), written when last
   float* lse;        // (batch, heads, numQueries); null is allowed only when first && last
   const int* nonFinite;         // device flag: not 0: do nothing
-  const float* keyScales;       // (batch, heads, padded chunk keys), of split keys; else null
+  const float* keyScales;       // (batch, heads, padded chunk keys), of split keys; unused for halves
   const float* valueExponents;  // the same of split values
 };
 

@@ -1,5 +1,5 @@
-// How a graph's edges are dealt to workers. Made once per graph by lib/backends/cuda/schedule.ts, which says
-// how.
+// How a graph's edges are dealt to workers. Planned once per graph by lib/backends/cuda/schedule.ts, which
+// says how, and written by deal_rows.cu.
 #pragma once
 
 #include <cstddef>

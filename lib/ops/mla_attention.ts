@@ -134,6 +134,7 @@ export function mlaAttention<D extends FloatDType>(
     rank,
     ropeDim,
     scale,
+    // One by one: an object spread into another is slow.
     causal: settings.causal,
     queryOffset: settings.queryOffset,
     numSplits: settings.numSplits,

@@ -77,6 +77,7 @@ export function mlaDecode<D extends FloatDType>(
     rank,
     ropeDim,
     scale: checkScale(op, given.scale),
+    // One by one: an object spread into another is slow.
     causal: settings.causal,
     queryOffset: settings.queryOffset,
     numSplits: settings.numSplits,

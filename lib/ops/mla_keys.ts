@@ -166,7 +166,7 @@ function checkBounds(
   throw argumentError('ERR_ARG_VALUE', op, name, `be in ${range}`, firstOutside(tensor, least, most))
 }
 
-/** The first element outside of the range, and where it is; in a recording, which nothing is read in, any of them. */
+/** The first element outside of the range, and where it is. Nothing may be read while recording: there a bound alone. */
 function firstOutside({ storage, shape }: Tensor, least: number, most: number): string {
   if (isRecording()) {
     const bounds = storage.bounds!

@@ -12,16 +12,16 @@ export class DeviceStructure implements Droppable {
 
   constructor(addon: Addon, backend: Backend, segments: DeviceSegments | DeviceCsr, rowPtr: Int32Array) {
     this.addon = addon
-    const { cut, numHubs, numPieces, largestHub, longest, longer } = makeSchedule(rowPtr)
+    const { cut: hubsAndPieces, numHubs, numPieces, largestHub, longest, longer } = makeSchedule(rowPtr)
     const { numRows, numEdges } = segments
     const numItems = numPieces + numRows - numHubs
     const counts = Int32Array.of(numItems, numHubs, numPieces, largestHub, ...longer)
     const [numSrc, colIdx] = 'colIdx' in segments ? [segments.numSrc, handleOf(segments.colIdx)] : [0, null]
     this.handle = release((keep) => {
-      const hubs = handleOf(keep(backend.upload('int32', cut)))
+      const cut = handleOf(keep(backend.upload('int32', hubsAndPieces)))
       const items = handleOf(keep(backend.allocate('int32', 4 * numItems)))
-      addon.dealRows(handleOf(segments.rowPtr), hubs, items, numRows, numHubs, numPieces, longest)
-      return addon.createStructure(numRows, numEdges, numSrc, colIdx, items, hubs, counts)
+      addon.dealRows(handleOf(segments.rowPtr), cut, items, numRows, numHubs, numPieces, longest)
+      return addon.createStructure(numRows, numEdges, numSrc, colIdx, items, cut, counts)
     })
     net.add(this)
   }

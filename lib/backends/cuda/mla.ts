@@ -7,7 +7,7 @@ import { handleOf } from './handle'
 /** The numbers are those of `enum class MlaAlgorithm` in csrc/cuda/mla_attention.h. */
 const algorithmCodes: Readonly<Record<MlaAlgorithm, number>> = { auto: 0, absorb: 1, expand: 2 }
 
-// What both calls have in common is spelled out in each: arrays spread into a call cost as much as the rest of it.
+// What both calls have in common is spelled out in each: V8 makes a call that arrays are spread into by a slow path.
 
 export function callMlaAttention(addon: Addon, call: MlaAttention, out: Storage, lse: Storage | null): void {
   const { keys } = call

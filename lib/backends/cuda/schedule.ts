@@ -2,8 +2,8 @@
  * How a graph's edges are dealt to workers on the GPU: an item per row, in order of length, the longest first; rows
  * that would keep a worker long after the others are cut into pieces. The layout is that of csrc/cuda/schedule.h.
  *
- * Made once per graph. What sizes launches is counted here, from the row pointer in host memory, so that no call has to
- * wait for the device to know it; the rows are sorted there (csrc/cuda/deal_rows.cu).
+ * Made once per graph. What sizes launches is counted here, from the row pointer in host memory, so that no count has to
+ * be read back from the device; the rows are sorted there (csrc/cuda/deal_rows.cu).
  */
 export interface Schedule {
   /**
