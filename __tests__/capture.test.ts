@@ -13,6 +13,7 @@ import {
 } from 'warpgraph'
 import { graphOf, toCsr, uniform } from './arbitraries'
 import { onEachDevice } from './devices'
+import { runProgram } from './programs/run'
 import { refused } from './refused'
 import 'warpgraph/testing/jest'
 
@@ -272,5 +273,12 @@ onEachDevice('capture', (device) => {
     expect(late).toThrow('in the recording')
     expect(memory(device).tensors).toBe(before + 1) // the example itself
     expect(Array.from(csrMax(graph, x()).dataSync())).toEqual([3, 1, -Infinity])
+  })
+
+  test('the collector gives back, once, what was recorded for functions that nobody can call any more', () => {
+    const { stdout, stderr, code } = runProgram('captured', [device], { nodeArgs: ['--expose-gc'] })
+    expect({ stderr, code }).toEqual({ stderr: '', code: 0 })
+    const once = new Array(100).fill(1)
+    expect(JSON.parse(stdout)).toEqual({ collected: [0, ...once], disposed: [1, ...once] })
   })
 })

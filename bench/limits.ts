@@ -32,11 +32,11 @@ export function measureLimits(device: string): Limits | null {
   }
 }
 
-/** One empty launch, µs. It varies with what else the host does: measured anew beside each workload. */
+/** One empty launch, µs. It varies with what else the host does: measured anew between a workload's repeats. */
 export function measureLaunch(device: string): number {
   const addon = loadAddon().addon!
-  addon.measureLaunch(indexOf(device), 1000)
-  return addon.measureLaunch(indexOf(device), 10_000)
+  addon.measureLaunch(indexOf(device), 100)
+  return addon.measureLaunch(indexOf(device), 5000)
 }
 
 const indexOf = (device: string) => Number(device.split(':')[1] ?? 0)

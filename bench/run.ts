@@ -11,7 +11,7 @@ import { floors, highest, type Limits, measureLaunch, measureLimits } from './li
 import { formatRatio, formatUs, type ResultRow, type Results } from './results'
 import { Subject } from './subject'
 import { loadTf, runPeers, type Tf } from './tfjs'
-import { time, timeCaptured, timeOnce } from './timing'
+import { median, time, timeCaptured, timeOnce } from './timing'
 import { type SetName, selectWorkloads, type Workload } from './workloads'
 
 const usage = `usage: npm run bench -- [options]
@@ -77,8 +77,9 @@ async function measure(
   const subject = new Subject(workload, inputs, device)
   try {
     const { callAndDispose, wait } = subject
-    const ours = time(callAndDispose, wait)
-    const limitsNow = limits && { ...limits, launchUs: measureLaunch(device) }
+    const launches: number[] = []
+    const ours = time(callAndDispose, wait, limits ? () => launches.push(measureLaunch(device)) : undefined)
+    const limitsNow = limits && { ...limits, launchUs: median(launches) }
     const replayed = limits !== null && workload.sets.includes('seed')
     const graph = replayed
       ? timeCaptured((given) => subject.call(given as Subject['tensors']), subject.tensors, wait)

@@ -12,7 +12,7 @@ export interface Timing {
 
 const repeats = 9
 const repeatMs = 50
-const mostCalls = 2000
+const mostCalls = 10_000
 /** Where a single call takes this long, fewer repeats do. */
 const slowMs = 300
 const slowRepeats = 3
@@ -25,20 +25,28 @@ const warmUpMs = 300
  *
  * @param call queues the work and disposes its results
  * @param wait returns once the device has done all queued work
+ * @param beforeEach is called before each repeat, outside of its time
  */
-export function time(call: () => void, wait: () => void): Timing {
+export function time(call: () => void, wait: () => void, beforeEach?: () => void): Timing {
   const estimate = warmUp(call, wait)
   const calls = Math.min(Math.max(Math.round(repeatMs / estimate), 1), mostCalls)
   const count = estimate > slowMs ? slowRepeats : repeats
-  const perCall = Array.from({ length: count }, () => loopMs(call, wait, calls) / calls).sort((a, b) => a - b)
-  const us = (ms: number) => ms * 1000
+  const perCall = Array.from({ length: count }, () => {
+    beforeEach?.()
+    return (loopMs(call, wait, calls) / calls) * 1000
+  })
   return {
-    medianUs: us(perCall[count >> 1]!),
-    minUs: us(perCall[0]!),
-    maxUs: us(perCall[count - 1]!),
+    medianUs: median(perCall),
+    minUs: Math.min(...perCall),
+    maxUs: Math.max(...perCall),
     calls,
     repeats: count,
   }
+}
+
+/** The middle one of an odd number of values. */
+export function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[values.length >> 1]!
 }
 
 /** The time of one call that has work to do only once, in µs. */
