@@ -11,6 +11,7 @@
 
 #include <utility>
 
+#include "cuda/launch_function.h"
 #include "cuda/launch_target.h"
 
 namespace warpgraph {
@@ -40,17 +41,12 @@ __device__ inline void waitForInputs() {
 template <typename... Parameters, typename... Arguments>
 cudaError_t launchKernelWithShared(void (*kernel)(Parameters...), dim3 grid, unsigned threads,
                                    size_t sharedBytes, const LaunchTarget& target, Arguments&&... arguments) {
-  cudaLaunchAttribute overlap;
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = sharedBytes;
-  config.stream = target.stream;
-  config.attrs = &overlap;
-  config.numAttrs = target.limits.computeCapability >= 90 ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+  const auto launch = [&](Parameters... values) {
+    void* parameters[] = {&values...};
+    return launchFunction(reinterpret_cast<const void*>(kernel), grid, threads, sharedBytes, target,
+                          parameters);
+  };
+  return launch(std::forward<Arguments>(arguments)...);
 }
 
 template <typename... Parameters, typename... Arguments>

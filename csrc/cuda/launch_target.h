@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <unordered_map>
 
 namespace warpgraph {
 
@@ -14,10 +16,14 @@ struct DeviceLimits {
   int sharedBytesPerBlock;  // with cudaFuncSetAttribute
 };
 
+// The kernels that were launched on a device before, by their address on the host.
+using LoadedKernels = std::unordered_map<const void*, CUfunction>;
+
 // Where a launcher queues its work.
 struct LaunchTarget {
   cudaStream_t stream;
   DeviceLimits limits;
+  LoadedKernels* loaded;  // used by the stream's thread alone
 };
 
 }  // namespace warpgraph

@@ -1,24 +1,9 @@
 #include "cuda/tensor_map.h"
 
-#include <cuda.h>
+#include "cuda/driver.h"
 
 namespace warpgraph {
 namespace {
-
-// The driver's entry point, found at run time: the addon doesn't link with libcuda.
-decltype(&cuTensorMapEncodeTiled) findEncoder() {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
-  const cudaError_t error =
-      cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
-#else
-  const cudaError_t error =
-      cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found);
-#endif
-  if (error != cudaSuccess || found != cudaDriverEntryPointSuccess) return nullptr;
-  return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-}
 
 CUtensorMapDataType dataTypeOf(DType dtype) {
   switch (dtype) {
@@ -39,7 +24,7 @@ CUtensorMapDataType dataTypeOf(DType dtype) {
 cudaError_t encodeTiles(CUtensorMap* map, DType dtype, const void* base, int rank, const int64_t* sizes,
                         const int64_t* strideBytes, const int* box, CUtensorMapSwizzle swizzle) {
   constexpr int kMostAxes = 5;
-  static const auto encode = findEncoder();
+  static const auto encode = findDriverFunction<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   if (encode == nullptr) return cudaErrorNotSupported;
   if (rank < 1 || rank > kMostAxes) return cudaErrorInvalidValue;
   cuuint64_t extents[kMostAxes], strides[kMostAxes];

@@ -35,12 +35,13 @@ cudaError_t readLimits(int device, DeviceLimits* limits) {
 cudaError_t DeviceContext::create(int device, std::unique_ptr<DeviceContext>* context) {
   cudaError_t error = cudaSetDevice(device);
   if (error != cudaSuccess) return error;
-  LaunchTarget target;
-  error = readLimits(device, &target.limits);
+  DeviceLimits limits;
+  error = readLimits(device, &limits);
   if (error != cudaSuccess) return error;
-  error = cudaStreamCreateWithFlags(&target.stream, cudaStreamNonBlocking);
+  cudaStream_t stream;
+  error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return error;
-  context->reset(new DeviceContext(device, target));
+  context->reset(new DeviceContext(device, stream, limits));
   return cudaSuccess;
 }
 

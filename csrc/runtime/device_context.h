@@ -29,10 +29,11 @@ class DeviceContext {
   cudaError_t activate() const { return cudaSetDevice(device_); }
 
  private:
-  DeviceContext(int device, const LaunchTarget& target)
-      : device_(device), target_(target), cache_(Allocator::of(device).startStream()) {}
+  DeviceContext(int device, cudaStream_t stream, const DeviceLimits& limits)
+      : device_(device), target_{stream, limits, &loaded_}, cache_(Allocator::of(device).startStream()) {}
 
   const int device_;
+  LoadedKernels loaded_;
   const LaunchTarget target_;
   const std::shared_ptr<StreamCache> cache_;
 };

@@ -96,7 +96,7 @@ export function mlaAttention<D extends FloatDType>(
   const [batch, numQueries, heads, headDim] = q.shape
   const { qRope, kRope, kvLengths, blockTable } = given
   if (qRope !== undefined || kRope !== undefined) checkTogether(op, { qRope, kRope })
-  const cache = checkCache(op, { kvLatent, kRope, kvLengths, blockTable }, batch, 'q')
+  const cache = checkCache(op, { kvLatent, kRope, kvLengths, blockTable }, batch, "q's batch")
   const { keys, rank, ropeDim, floats } = cache
   checkTensor(op, 'wUpK', wUpK, { rank: [3, 3] })
   checkTensor(op, 'wUpV', wUpV, { rank: [3, 3] })

@@ -83,12 +83,12 @@ interface CheckedCache {
   readonly integers: Named[]
 }
 
-/** The cache of `batch` sequences, checked but for dtype and device. */
+/** The cache of `batch` sequences, checked but for dtype and device. `batchOf` says what has them too: `q's batch`. */
 export function checkCache(
   op: string,
   { kvLatent, kRope, kvLengths, blockTable }: Given<MlaCache>,
   batch: number,
-  queries: string,
+  batchOf: string,
 ): CheckedCache {
   checkTensor(op, 'kvLatent', kvLatent, threeAxes)
   const [first, second, rank] = kvLatent!.shape
@@ -98,7 +98,7 @@ export function checkCache(
   let pagesPerSequence = 0
   if (isPaged) {
     checkTensor(op, 'blockTable', blockTable, integerTable)
-    checkDimension(op, 'blockTable', blockTable, 0, batch, `${queries}'s batch`)
+    checkDimension(op, 'blockTable', blockTable, 0, batch, batchOf)
     if (second < 16 || !Number.isInteger(Math.log2(second))) {
       const expected = 'have a power of two of at least 16 in axis 1 (the page size)'
       throw argumentError('ERR_SHAPE', op, 'kvLatent', expected, `shape ${formatShape(kvLatent!.shape)}`)
@@ -109,18 +109,18 @@ export function checkCache(
     checkBounds(op, 'blockTable', blockTable, least, first - 1, `[${least}, ${first}) (kvLatent's pages)`)
     integers.push(['blockTable', blockTable])
   } else {
-    checkDimension(op, 'kvLatent', kvLatent!, 0, batch, `${queries}'s batch`)
+    checkDimension(op, 'kvLatent', kvLatent!, 0, batch, batchOf)
   }
   const numKeys = isPaged ? pagesPerSequence * second : second
   if (kRope !== undefined) {
     checkTensor(op, 'kRope', kRope, threeAxes)
-    checkDimension(op, 'kRope', kRope, 0, first, isPaged ? "kvLatent's pages" : `${queries}'s batch`)
+    checkDimension(op, 'kRope', kRope, 0, first, isPaged ? "kvLatent's pages" : batchOf)
     checkDimension(op, 'kRope', kRope, 1, second, isPaged ? "kvLatent's page size" : "kvLatent's keys")
     floats.push(['kRope', kRope])
   }
   if (kvLengths !== undefined) {
     checkTensor(op, 'kvLengths', kvLengths, integerList)
-    checkDimension(op, 'kvLengths', kvLengths, 0, batch, `${queries}'s batch`)
+    checkDimension(op, 'kvLengths', kvLengths, 0, batch, batchOf)
     checkBounds(op, 'kvLengths', kvLengths, 0, numKeys, `[0, ${numKeys}] (keys of a sequence)`)
     integers.push(['kvLengths', kvLengths])
   }
