@@ -48,6 +48,10 @@ refused('ERR_ARG_TYPE', [
     'tensor: data must come with a dtype: float16 or bfloat16 for bits, float32 or int32 for numbers, got BigUint64Array',
     () => make(BigUint64Array.of(1n)),
   ],
+  [
+    'tensor: data must hold integers within int32, got string at index 0',
+    () => make(['1'], { dtype: 'int32' }),
+  ],
   ['tensor: data must hold numbers, got an array of length 1 at index 1', () => make([[1], [[2]]])],
   [
     'new Tensor: data must be given to tensor() or fromNdarray(), got undefined',
@@ -73,7 +77,18 @@ refused('ERR_ARG_TYPE', [
   [`setDefaultDevice: ${deviceForms}, got undefined`, () => (setDefaultDevice as Untyped)(undefined)],
 ])
 
+const endless: unknown[] = []
+endless.push(endless)
+const nested = (depth: number): unknown => (depth === 0 ? 1 : [nested(depth - 1)])
+const shared = new Array(1e5).fill(new Array(1e6).fill(0))
+
 refused('ERR_SHAPE', [
+  ['tensor: data must be nested at most 64 deep, got deeper arrays', () => make(endless)],
+  ['tensor: data must be nested at most 64 deep, got deeper arrays', () => make(nested(65))],
+  [
+    'tensor: data must have as many elements as memory has room for, got 100000000000 in shape [100000, 1000000]',
+    () => make(shared),
+  ],
   [
     'tensor: data must be nested evenly as [2, 2], got an array of length 1 in axis 1',
     () => make([[1, 2], [3]]),
@@ -116,10 +131,6 @@ refused('ERR_ARG_VALUE', [
   [
     'tensor: data must hold integers within int32, got 9007199254740993 at index 0',
     () => make(BigInt64Array.of(2n ** 53n + 1n)),
-  ],
-  [
-    'tensor: data must hold integers within int32, got string at index 0',
-    () => make(['1'], { dtype: 'int32' }),
   ],
   [
     'tensor: options must have only shape, dtype, device, got "dType"',

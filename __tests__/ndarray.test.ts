@@ -199,3 +199,24 @@ test.each<[string, Partial<StridedArray<Float32Array>>]>([
     }),
   )
 })
+
+test.each([
+  ['plain', [1, 2]],
+  ['typed', Float32Array.of(1, 2)],
+])('a view of more elements than memory has room for is refused: %s data', (_, elements) => {
+  const view = { data: elements, shape: [1e6, 1e5], stride: [0, 0], offset: 0 }
+  const room = 'have as many elements as memory has room for, got 100000000000 in shape [1000000, 100000]'
+  expect(() => fromNdarray(view, { device: 'cpu' })).toThrow(
+    expect.objectContaining({ message: `fromNdarray: data must ${room}`, code: 'ERR_SHAPE' }),
+  )
+})
+
+test('an element of a view that is no number is refused, and its place in the data is named', () => {
+  const view = { data: [1, '2' as unknown as number, 3], shape: [2], stride: [-1], offset: 2 }
+  expect(() => fromNdarray(view, { device: 'cpu' })).toThrow(
+    expect.objectContaining({
+      message: 'fromNdarray: data must hold numbers, got string at index 1',
+      code: 'ERR_ARG_TYPE',
+    }),
+  )
+})

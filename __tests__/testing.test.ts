@@ -4,7 +4,7 @@ import { testDevices } from './devices'
 import { collectGarbage } from './garbage'
 import 'warpgraph/testing/jest'
 
-const cpu = ['cpu']
+const cpu = ['cpu'] as const
 
 /** A function whose first run, the reference, gives `expected`, and every later one `actual`. */
 function differing(expected: number[], actual: number[], shape: number[] = [expected.length]): () => Tensor {
@@ -175,6 +175,13 @@ describe('compareDevices', () => {
       [],
       { devices: [] },
       'compareDevices: devices must name at least one device, got an array of length 0',
+    ],
+    [
+      'a device',
+      () => 1,
+      [],
+      { devices: ['gpu'] },
+      `compareDevices: device must be 'cpu', 'cuda' or 'cuda:N', got "gpu"`,
     ],
     [
       'an option',

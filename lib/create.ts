@@ -1,7 +1,7 @@
 import { argumentError, checkOptions, describe, formatShape } from './argument'
 import { backendFor, type DeviceChoice } from './device'
 import type { DType } from './dtype'
-import { checkDType, inferDType, type NumericArray, toRaw, typedArrayName } from './elements'
+import { checkDType, checkElement, inferDType, type NumericArray, toRaw, typedArrayName } from './elements'
 import { refuseInCapture } from './recording'
 import { type RankOf, resolveShape, Tensor } from './tensor'
 
@@ -100,11 +100,13 @@ export function fromNdarray(
   checkOptions(op, options, ['dtype', 'device'])
   const { data, shape, stride, offset } = checkNdarray(op, view)
   const dtype = checkDType(op, options.dtype ?? inferDType(op, data))
-  const size = shape.reduce((a, b) => a * b, 1)
-  const flat = arrayLike(data, size)
+  const name = typedArrayName(data)
+  // Of the data's own kind; a Buffer counts as the bytes it is.
+  const kinds = globalThis as unknown as Record<string, Float64ArrayConstructor>
+  const flat = withRoom(op, shape, name === undefined ? Float64Array : kinds[name]!)
   const index = shape.map(() => 0)
-  for (let i = 0, at = offset; i < size; i++) {
-    flat[i] = data[at]!
+  for (let i = 0, at = offset; i < flat.length; i++) {
+    flat[i] = name === undefined ? checkElement(op, data[at], at) : data[at]!
     for (let axis = shape.length - 1; axis >= 0; axis--) {
       at += stride[axis]!
       if (++index[axis]! < shape[axis]!) break
@@ -132,23 +134,54 @@ function flatten(
     throw argumentError('ERR_ARG_TYPE', op, 'data', expected, describe(data))
   }
   const shape: number[] = []
-  for (let level: unknown = data; Array.isArray(level); level = level[0]) shape.push(level.length)
+  for (let level: unknown = data; Array.isArray(level); level = level[0]) {
+    if (shape.push(level.length) > mostAxes) {
+      throw argumentError('ERR_SHAPE', op, 'data', `be nested at most ${mostAxes} deep`, 'deeper arrays')
+    }
+  }
   if (shape.length === 1) return { flat: data as number[], shape }
-  const flat: number[] = []
-  appendLevel(op, data, shape, 0, flat)
+  const flat = withRoom(op, shape, Float64Array)
+  fillFrom(op, data, shape, 0, flat, 0)
   return { flat, shape }
 }
 
-function appendLevel(op: string, level: unknown, shape: number[], axis: number, flat: number[]): void {
-  if (axis === shape.length) {
-    flat.push(level as number)
-    return
+/** An array that holds itself has no end. */
+const mostAxes = 64
+
+/** An array of a kind; those of JavaScript's own, where they get too long, end the process. */
+function withRoom(op: string, shape: readonly number[], Kind: Float64ArrayConstructor): Float64Array {
+  const size = shape.reduce((a, b) => a * b, 1)
+  try {
+    return new Kind(size)
+  } catch {
+    const actual = `${size} in shape ${formatShape(shape)}`
+    throw argumentError('ERR_SHAPE', op, 'data', 'have as many elements as memory has room for', actual)
   }
+}
+
+/** Writes the numbers of a level to `flat` from `at` on; gives the place behind them. */
+function fillFrom(
+  op: string,
+  level: unknown,
+  shape: readonly number[],
+  axis: number,
+  flat: Float64Array,
+  at: number,
+): number {
   if (!Array.isArray(level) || level.length !== shape[axis]) {
     const expected = `be nested evenly as ${formatShape(shape)}`
     throw argumentError('ERR_SHAPE', op, 'data', expected, `${describe(level)} in axis ${axis}`)
   }
-  for (const item of level) appendLevel(op, item, shape, axis + 1, flat)
+  let next = at
+  if (axis < shape.length - 1) {
+    for (const item of level) next = fillFrom(op, item, shape, axis + 1, flat, next)
+    return next
+  }
+  for (const item of level) {
+    flat[next] = checkElement(op, item, next)
+    next++
+  }
+  return next
 }
 
 /** The parts of an ndarray, every element of it inside its data. */
@@ -175,11 +208,4 @@ function checkNdarray(op: string, view: unknown): StridedArray<ArrayLike<number>
     throw argumentError('ERR_SHAPE', op, 'view', 'stay inside its data', actual)
   }
   return { data: data!, shape, stride, offset }
-}
-
-/** An empty array of the same kind as `data`; a Buffer counts as the bytes it is. */
-function arrayLike(data: ArrayLike<number>, length: number): number[] {
-  const name = typedArrayName(data)
-  const kinds = globalThis as unknown as Record<string, ArrayConstructor>
-  return new (name === undefined ? Array : kinds[name]!)<number>(length)
 }

@@ -67,6 +67,13 @@ export function narrow(dtype: DType, values: ArrayLike<number>, into: RawArray):
   }
 }
 
+/** A number as an element of the dtype would hold it. */
+export function rounded(dtype: DType, value: number): number {
+  const raw = new dtypes[dtype].array(1)
+  narrow(dtype, [value], raw)
+  return widen(dtype, raw)[0]!
+}
+
 function saturateInt32(value: number): number {
   if (Number.isNaN(value)) return 0
   return Math.trunc(Math.min(Math.max(value, -2147483648), 2147483647))

@@ -80,11 +80,13 @@ export function toRaw(op: string, dtype: DType, data: ArrayLike<number> | BigInt
 }
 
 function checkNumbers(op: string, data: ArrayLike<number>): void {
-  for (let i = 0; i < data.length; i++) {
-    if (typeof data[i] !== 'number') {
-      throw argumentError('ERR_ARG_TYPE', op, 'data', 'hold numbers', `${kindOf(data[i])} at index ${i}`)
-    }
-  }
+  for (let i = 0; i < data.length; i++) checkElement(op, data[i], i)
+}
+
+/** An element of plain arrays. */
+export function checkElement(op: string, element: unknown, index: number): number {
+  if (typeof element === 'number') return element
+  throw argumentError('ERR_ARG_TYPE', op, 'data', 'hold numbers', `${kindOf(element)} at index ${index}`)
 }
 
 /** A copy as int32. Throws at the first element that is not an integer in int32's range, naming its index. */
@@ -98,8 +100,11 @@ export function int32FromNumbers(op: string, argument: string, data: ArrayLike<n
     const value: unknown = data[i]
     if (typeof value === 'number') out[i] = value
     if (out[i] === value) continue
-    const actual = `${typeof value === 'number' ? value : kindOf(value)} at index ${i}`
-    throw argumentError('ERR_ARG_VALUE', op, argument, 'hold integers within int32', actual)
+    const [code, what] =
+      typeof value === 'number'
+        ? (['ERR_ARG_VALUE', String(value)] as const)
+        : (['ERR_ARG_TYPE', kindOf(value)] as const)
+    throw argumentError(code, op, argument, 'hold integers within int32', `${what} at index ${i}`)
   }
   return out
 }

@@ -7,7 +7,7 @@ import { refused } from '../refused'
 const call = csrMax as unknown as (...args: unknown[]) => unknown
 
 onEachDevice('csrMax refuses', (device) => {
-  const { make, int, gone, goneGraph } = blanks(device)
+  const { make, half, int, gone, goneGraph } = blanks(device)
   const square = csr([0, 2, 3, 3], [0, 1, 2])
   const x = make(3, 2)
 
@@ -23,7 +23,30 @@ onEachDevice('csrMax refuses', (device) => {
 
   refused('ERR_ARG_VALUE', [
     [`csrMax: options must have only empty, withIndices, got "fill"`, () => call(square, x, { fill: 0 })],
+    [
+      `csrMax: empty must be finite in float32, or infinite, got 1e+39`,
+      () => call(square, x, { empty: 1e39 }),
+    ],
+    [
+      `csrMax: empty must be finite in float16, or infinite, got -65520`,
+      () => call(square, half(3, 2), { empty: -65520 }),
+    ],
+    [
+      `csrMax: empty must be finite in bfloat16, or infinite, got 3.4e+38`,
+      () => call(square, make(3, 2).cast('bfloat16'), { empty: 3.4e38 }),
+    ],
   ])
+
+  test('empty may be any number of the dtype, infinities and NaN included', () => {
+    const emptyRow = (empty: number) => csrMax(square, half(3, 2), { empty }).dataSync()[4]
+    expect([65519, -65504, Infinity, -Infinity, NaN].map(emptyRow)).toEqual([
+      65504,
+      -65504,
+      Infinity,
+      -Infinity,
+      NaN,
+    ])
+  })
 
   refused('ERR_DTYPE', [
     [`csrMax: x must have dtype float32, float16 or bfloat16, got int32`, () => call(square, int(3, 2))],

@@ -25,6 +25,11 @@ onEachDevice('gcnAggregate refuses', (device) => {
     [`gcnAggregate: options must be an object, got null`, () => call(square, x, null)],
     [`gcnAggregate: degrees must be a Tensor or { dst, src }, got number 3`, degrees(3)],
     [`gcnAggregate: degrees must be a Tensor or { dst, src }, got null`, degrees(null)],
+    [`gcnAggregate: degrees must be a Tensor or { dst, src }, got an array of length 3`, degrees([1, 2, 3])],
+    [
+      `gcnAggregate: degrees must be a Tensor or { dst, src }, got Float32Array`,
+      degrees(Float32Array.of(1, 2, 3)),
+    ],
     [`gcnAggregate: degrees.src must come together with degrees.dst, got undefined`, ends({ dst: make(2) })],
   ])
 

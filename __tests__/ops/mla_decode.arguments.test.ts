@@ -17,7 +17,8 @@ onEachDevice('mlaDecode refuses', (device) => {
 
   refused('ERR_ARG_TYPE', [
     ['mlaDecode: qLatent must be a Tensor, got undefined', () => call(undefined, cache, { scale: 1 })],
-    ['mlaDecode: kvLatent must be a Tensor, got undefined', () => call(q)],
+    ['mlaDecode: cache must be an object, got undefined', () => call(q)],
+    ['mlaDecode: kvLatent must be a Tensor, got undefined', () => call(q, {}, { scale: 1 })],
     [
       'mlaDecode: cache must be an object, got Tensor<float32> [2, 6, 7]',
       () => call(q, cache.kvLatent, { scale: 1 }),

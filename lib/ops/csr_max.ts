@@ -1,11 +1,11 @@
-import { checkOptions } from '../argument'
+import { argumentError, checkOptions } from '../argument'
 import { checkBoolean, checkCsr, checkDimension, checkNumber, checkTensor } from '../check'
 import type { Csr } from '../csr'
-import type { FloatDType } from '../dtype'
+import { type FloatDType, rounded } from '../dtype'
 import { compute, sharedShape, sizeOf, Tensor } from '../tensor'
 
 export interface CsrMaxOptions {
-  /** The value of rows without edges; −∞ when absent. */
+  /** The value of rows without edges, within the range of x's dtype; −∞ when absent. */
   readonly empty?: number
   /** Also give the winning edges. */
   readonly withIndices?: boolean
@@ -54,7 +54,7 @@ export function csrMax<D extends FloatDType>(
   checkTensor(op, 'x', x, { rank: [2, 2] })
   checkDimension(op, 'x', x, 0, graph.numSrc, "the graph's source nodes")
   const { empty = -Infinity, withIndices = false } = checkOptions(op, options, ['empty', 'withIndices'])
-  checkNumber(op, 'empty', empty)
+  checkEmpty(op, empty, x.dtype)
   const { backend } = x.storage
   const shape = sharedShape([graph.numRows, x.shape[1]], x.shape)
   const winners = checkBoolean(op, 'withIndices', withIndices)
@@ -69,4 +69,11 @@ export function csrMax<D extends FloatDType>(
     winners?.drop()
     throw error
   }
+}
+
+/** A number of the dtype's range; an infinity is one. */
+function checkEmpty(op: string, empty: unknown, dtype: FloatDType): void {
+  const number = checkNumber(op, 'empty', empty)
+  if (!Number.isFinite(number) || Number.isFinite(rounded(dtype, number))) return
+  throw argumentError('ERR_ARG_VALUE', op, 'empty', `be finite in ${dtype}, or infinite`, String(number))
 }

@@ -2,6 +2,7 @@ import { argumentError, checkOptions, describe } from '../argument'
 import { checkCsr, checkDimension, checkSameDevice, checkTensor, checkTogether } from '../check'
 import type { Csr } from '../csr'
 import type { FloatDType } from '../dtype'
+import { isPlainObject } from '../scope'
 import type { Storage } from '../storage'
 import { compute, sharedShape, Tensor } from '../tensor'
 
@@ -63,10 +64,10 @@ function degreeStorages(
     checkSameDevice(op, ['x', x], [['degrees', degrees]])
     return [degrees.storage, degrees.storage]
   }
-  if (typeof degrees !== 'object' || degrees === null) {
+  if (!isPlainObject(degrees)) {
     throw argumentError('ERR_ARG_TYPE', op, 'degrees', 'be a Tensor or { dst, src }', describe(degrees))
   }
-  const { dst, src } = checkOptions(op, degrees, ['dst', 'src'])
+  const { dst, src } = checkOptions(op, degrees, ['dst', 'src'], 'degrees')
   checkTogether(op, { 'degrees.dst': dst, 'degrees.src': src })
   checkDegrees(op, 'degrees.dst', dst, graph.numDst, "the graph's destination nodes")
   checkDegrees(op, 'degrees.src', src, graph.numSrc, "the graph's source nodes")

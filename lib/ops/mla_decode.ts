@@ -1,4 +1,4 @@
-import { checkOptions } from '../argument'
+import { argumentError, checkOptions } from '../argument'
 import { checkDimension, checkTensor } from '../check'
 import type { FloatDType } from '../dtype'
 import { sharedShape, type Tensor } from '../tensor'
@@ -60,8 +60,9 @@ export function mlaDecode<D extends FloatDType>(
   const op = 'mlaDecode'
   checkTensor(op, 'qLatent', qLatent, { rank: [4, 4] })
   const [batch, numQueries, heads] = qLatent.shape
+  if (cache === undefined) throw argumentError('ERR_ARG_TYPE', op, 'cache', 'be an object', 'undefined')
   const cacheNames = ['kvLatent', 'kRope', 'kvLengths', 'blockTable'] as const
-  const checked = checkCache(op, checkOptions(op, cache, cacheNames, 'cache'), batch, 'qLatent')
+  const checked = checkCache(op, checkOptions(op, cache, cacheNames, 'cache'), batch, "qLatent's batch")
   const { keys, rank, ropeDim } = checked
   const width = ropeDim === 0 ? "kvLatent's rank" : "kvLatent's rank and kRope's dimension"
   checkDimension(op, 'qLatent', qLatent, 3, rank + ropeDim, width)

@@ -1,6 +1,12 @@
 import { argumentError, checkOptions, describe, formatShape } from '../argument'
 import type { DeviceName } from '../backend'
-import { defaultDevice, device, devices as presentDevices, setDefaultDevice } from '../device'
+import {
+  type DeviceChoice,
+  defaultDevice,
+  namedBackend,
+  devices as presentDevices,
+  setDefaultDevice,
+} from '../device'
 import type { DType } from '../dtype'
 import { Tensor } from '../tensor'
 import { difference, resolveTolerance, type TensorDifference, type Tolerance } from './difference'
@@ -9,7 +15,7 @@ export type { LargestDifference, TensorDifference, Tolerance, WorstElement } fro
 
 export interface CompareDevicesOptions extends Tolerance {
   /** Where to run besides the CPU: every GPU present when absent. */
-  readonly devices?: readonly string[]
+  readonly devices?: readonly DeviceChoice[]
 }
 
 /** One result tensor of one device against the CPU's. */
@@ -94,7 +100,7 @@ interface Output {
   readonly data: ArrayLike<number>
 }
 
-function chooseDevices(op: string, names: readonly string[] | undefined): DeviceName[] {
+function chooseDevices(op: string, names: readonly DeviceChoice[] | undefined): DeviceName[] {
   if (names === undefined) {
     const gpus = presentDevices().filter((name) => name !== 'cpu')
     return gpus.length > 0 ? gpus : ['cpu']
@@ -102,7 +108,7 @@ function chooseDevices(op: string, names: readonly string[] | undefined): Device
   if (!Array.isArray(names) || names.length === 0) {
     throw argumentError('ERR_ARG_VALUE', op, 'devices', 'name at least one device', describe(names))
   }
-  return names.map((name) => device(name as DeviceName))
+  return names.map((name) => namedBackend(op, name).device)
 }
 
 /** The runs before: one at a time, since each chooses the default device while it lasts. */
