@@ -10,6 +10,12 @@ import { Tensor } from './tensor'
 /** What a captured function may give: a tensor, or arrays and records of them. */
 export type CapturedResult = Tensor | readonly CapturedResult[] | { readonly [name: string]: CapturedResult }
 
+/** The same, and interfaces, which TypeScript takes for no records. */
+export type CapturedOf<O> =
+  | Tensor
+  | readonly CapturedResult[]
+  | (object & { readonly [K in keyof O]: CapturedResult })
+
 /** A captured function. */
 export interface Captured<I extends readonly Tensor[], O> {
   /**
@@ -40,7 +46,7 @@ export interface Captured<I extends readonly Tensor[], O> {
  * throws TypeError (`ERR_ARG_TYPE`, `ERR_DTYPE`, `ERR_DEVICE_MISMATCH`, `ERR_DISPOSED`, `ERR_CAPTURE`) or RangeError
  * (`ERR_SHAPE`) for other inputs than the examples
  */
-export function capture<const I extends readonly Tensor[], O>(
+export function capture<const I extends readonly Tensor[], O extends CapturedOf<O>>(
   fn: (...inputs: I) => O,
   exampleInputs: I,
 ): Captured<I, O> {

@@ -1,5 +1,5 @@
 export type { DeviceMemory, DeviceName, MlaAlgorithm } from './backend'
-export { type Captured, type CapturedResult, capture } from './capture'
+export { type Captured, type CapturedOf, type CapturedResult, capture } from './capture'
 export {
   fromNdarray,
   type InferredDType,

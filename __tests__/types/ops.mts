@@ -159,6 +159,23 @@ const layer = capture((y: Tensor<'float32', 2>) => csrMax(graph, y, { withIndice
 const winners: Int32Array = layer(matrix).indices.dataSync()
 const repeated = capture((y) => csrMax(graph, y), [matrix])
 const twice: Tensor<'float32', 2> = repeated(repeated(matrix))
+// Results may be of an interface, nested, and of a generic's type.
+interface Pair {
+  readonly first: Tensor
+  readonly second: Tensor
+}
+const pair = capture((y): Pair => ({ first: y, second: y }), [matrix])(matrix)
+pair.second satisfies Tensor
+capture((y) => ({ layers: [{ y }] }), [matrix])(matrix).layers[0]!.y satisfies Tensor<'float32', 2>
+export const captureAny = <T extends Tensor>(fn: (y: Tensor) => T) => capture(fn, [matrix])
+// @ts-expect-error: a number is no result
+capture(() => 5, [matrix])
+// @ts-expect-error: nor is nothing
+capture(() => {}, [matrix])
+// @ts-expect-error: nor what holds a number
+capture((y) => ({ y, count: 1 }), [matrix])
+// @ts-expect-error: nor a promise
+capture(async (y: Tensor) => y, [matrix])
 // @ts-expect-error: one input was captured
 repeated(matrix, matrix)
 // @ts-expect-error: float32 was captured
