@@ -1,3 +1,9 @@
+/** About what a processor's second-level cache holds. */
+const cacheBytes = 2 ** 20
+
+/** Numbers of a cache line, of 64 bytes. */
+const lineLength = 16
+
 /**
  * out[i] = Σ x[src] / √(deg[i]·deg[src]) over the edges into i: the propagation of Kipf and Welling's GCN
  * (arXiv:1609.02907), with degrees as given.
@@ -15,6 +21,8 @@ export function gcnAggregate(
 ): void {
   const dstFactors = Float64Array.from(dstDegrees, inverseRoot)
   const srcFactors = Float64Array.from(srcDegrees, inverseRoot)
+  const outgrowsCache = x.byteLength > cacheBytes
+  const touched = new Float64Array(1)
   for (let i = 0; i + 1 < rowPtr.length; i++) {
     const begin = rowPtr[i]!
     const end = rowPtr[i + 1]!
@@ -23,6 +31,7 @@ export function gcnAggregate(
       out.fill(0, row, row + features)
       continue
     }
+    if (outgrowsCache) touched[0] = touch(colIdx, begin, end, x, features)
     const factor = dstFactors[i]!
     let column = 0
     // Eight columns at a time, their sums in registers.
@@ -67,6 +76,21 @@ export function gcnAggregate(
       out[row + column] = factor * sum
     }
   }
+}
+
+/**
+ * Reads a number of every cache line of the edges' rows of x, and returns their sum, so that V8 does not leave it out. In
+ * so short a loop many reads are under way at once; the loops above would wait for memory at every edge.
+ */
+function touch(colIdx: Int32Array, begin: number, end: number, x: Float32Array, features: number): number {
+  let sum = 0
+  for (let edge = begin; edge < end; edge++) {
+    const first = colIdx[edge]! * features
+    const last = first + features - 1
+    for (let at = first; at < last; at += lineLength) sum += x[at]!
+    sum += x[last]!
+  }
+  return sum
 }
 
 function inverseRoot(degree: number): number {
