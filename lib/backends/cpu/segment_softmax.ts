@@ -45,9 +45,11 @@ function exponentiate(
   m: number,
   exponentials: Float64Array,
 ): number {
-  let sum = 0
-  let at = first
-  let j = 0
+  const own = scores[first]! - m
+  let sum = own === 0 ? 1 : exp(own) // mostly it is m itself
+  exponentials[0] = sum
+  let at = first + heads
+  let j = 1
   // Two at a time: a tenth less time than one.
   for (; at + heads < end; at += 2 * heads) {
     const a = exp(scores[at]! - m)
