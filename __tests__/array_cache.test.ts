@@ -21,7 +21,7 @@ describe("the CPU's cache of arrays", () => {
 
   test('keeps neither small arrays nor more than 256 MiB, and drops the oldest', () => {
     const cache = new ArrayCache()
-    cache.keep(new Float32Array(MiB / 4 - 1))
+    cache.keep(new Float32Array(2 ** 14 - 1))
     cache.keep(new Float32Array(64 * MiB + 1))
     expect(cache.bytes).toBe(0)
     cache.keep(new Float32Array(MiB))

@@ -1,7 +1,7 @@
 import { type DType, dtypes, type RawArray } from '../../dtype'
 
-/** Below, the C library keeps the memory itself, and asking the system for it costs little. */
-const least = 2 ** 20
+/** Below, in bytes, memory is cheap to get and to zero. */
+const least = 2 ** 16
 
 /** The most that is kept, in bytes. */
 const most = 2 ** 28
