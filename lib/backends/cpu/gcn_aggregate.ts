@@ -1,3 +1,9 @@
+/** About what a processor's second-level cache holds. */
+const cacheBytes = 2 ** 20
+
+/** Numbers of a cache line, of 64 bytes. */
+const lineLength = 16
+
 /**
  * out[i] = Σ x[src] / √(deg[i]·deg[src]) over the edges into i: the propagation of Kipf and Welling's GCN
  * (arXiv:1609.02907), with degrees as given.
@@ -15,32 +21,76 @@ export function gcnAggregate(
 ): void {
   const dstFactors = Float64Array.from(dstDegrees, inverseRoot)
   const srcFactors = Float64Array.from(srcDegrees, inverseRoot)
-  const sum = new Float64Array(features)
+  const outgrowsCache = x.byteLength > cacheBytes
+  const touched = new Float64Array(1)
   for (let i = 0; i + 1 < rowPtr.length; i++) {
-    sum.fill(0)
+    const begin = rowPtr[i]!
     const end = rowPtr[i + 1]!
+    const row = i * features
+    if (begin === end) {
+      out.fill(0, row, row + features)
+      continue
+    }
+    if (outgrowsCache) touched[0] = touch(colIdx, begin, end, x, features)
     const factor = dstFactors[i]!
-    let e = rowPtr[i]!
-    // Four edges at a time: the sums are then read and written a quarter as often, which takes half the time.
-    for (; e + 4 <= end; e += 4) {
-      const [s0, s1, s2, s3] = [colIdx[e]!, colIdx[e + 1]!, colIdx[e + 2]!, colIdx[e + 3]!]
-      const w0 = factor * srcFactors[s0]!
-      const w1 = factor * srcFactors[s1]!
-      const w2 = factor * srcFactors[s2]!
-      const w3 = factor * srcFactors[s3]!
-      const [x0, x1, x2, x3] = [s0 * features, s1 * features, s2 * features, s3 * features]
-      for (let f = 0; f < features; f++) {
-        sum[f] = sum[f]! + w0 * x[x0 + f]! + w1 * x[x1 + f]! + w2 * x[x2 + f]! + w3 * x[x3 + f]!
+    let column = 0
+    // Eight columns at a time, their sums in registers.
+    for (; column + 8 <= features; column += 8) {
+      let a = 0
+      let b = 0
+      let c = 0
+      let d = 0
+      let e = 0
+      let f = 0
+      let g = 0
+      let h = 0
+      for (let edge = begin; edge < end; edge++) {
+        const src = colIdx[edge]!
+        const weight = srcFactors[src]!
+        const at = src * features + column
+        a += weight * x[at]!
+        b += weight * x[at + 1]!
+        c += weight * x[at + 2]!
+        d += weight * x[at + 3]!
+        e += weight * x[at + 4]!
+        f += weight * x[at + 5]!
+        g += weight * x[at + 6]!
+        h += weight * x[at + 7]!
       }
+      const to = row + column
+      out[to] = factor * a
+      out[to + 1] = factor * b
+      out[to + 2] = factor * c
+      out[to + 3] = factor * d
+      out[to + 4] = factor * e
+      out[to + 5] = factor * f
+      out[to + 6] = factor * g
+      out[to + 7] = factor * h
     }
-    for (; e < end; e++) {
-      const src = colIdx[e]!
-      const weight = factor * srcFactors[src]!
-      const row = src * features
-      for (let f = 0; f < features; f++) sum[f] = sum[f]! + weight * x[row + f]!
+    for (; column < features; column++) {
+      let sum = 0
+      for (let edge = begin; edge < end; edge++) {
+        const src = colIdx[edge]!
+        sum += srcFactors[src]! * x[src * features + column]!
+      }
+      out[row + column] = factor * sum
     }
-    out.set(sum, i * features)
   }
+}
+
+/**
+ * Reads a number of every cache line of the edges' rows of x, and returns their sum, so that V8 does not leave it out. In
+ * so short a loop many reads are under way at once; the loops above would wait for memory at every edge.
+ */
+function touch(colIdx: Int32Array, begin: number, end: number, x: Float32Array, features: number): number {
+  let sum = 0
+  for (let edge = begin; edge < end; edge++) {
+    const first = colIdx[edge]! * features
+    const last = first + features - 1
+    for (let at = first; at < last; at += lineLength) sum += x[at]!
+    sum += x[last]!
+  }
+  return sum
 }
 
 function inverseRoot(degree: number): number {

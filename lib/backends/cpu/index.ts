@@ -12,6 +12,7 @@ import type {
 import { type DType, dtypes, narrow, type RawArray, widen } from '../../dtype'
 import { DeviceError } from '../../errors'
 import { poisonNewStorages, Storage } from '../../storage'
+import { ArrayCache } from './array_cache'
 import { csrMax } from './csr_max'
 import { gcnAggregate } from './gcn_aggregate'
 import { mlaAttention } from './mla_attention'
@@ -26,9 +27,10 @@ import { segmentSoftmax } from './segment_softmax'
 class CpuBackend implements Backend {
   readonly device: DeviceName = 'cpu'
   readonly #live = { tensors: 0, bytes: 0 }
+  readonly #cache = new ArrayCache()
 
   allocate(dtype: DType, length: number): Storage {
-    const array = newArray(dtype, length)
+    const array = this.#cache.take(dtype, length) ?? this.#newArray(dtype, length)
     if (poisonNewStorages) new Uint8Array(array.buffer).fill(0xff)
     return this.#adopt(dtype, array)
   }
@@ -36,6 +38,7 @@ class CpuBackend implements Backend {
   free(array: RawArray): void {
     this.#live.tensors--
     this.#live.bytes -= array.byteLength
+    this.#cache.keep(array)
   }
 
   upload(dtype: DType, elements: RawArray): Storage {
@@ -63,14 +66,14 @@ class CpuBackend implements Backend {
     return {
       device: this.device,
       ...this.#live,
-      cachedBytes: 0,
+      cachedBytes: this.#cache.bytes,
       freeBytes: freemem(),
       totalBytes: totalmem(),
     }
   }
 
   emptyCache(): void {
-    // Nothing is kept: arrays belong to the garbage collector.
+    this.#cache.clear()
   }
 
   synchronize(): void {
@@ -133,6 +136,22 @@ class CpuBackend implements Backend {
     })
   }
 
+  #newArray(dtype: DType, length: number): RawArray {
+    const make = () => new dtypes[dtype].array(length)
+    try {
+      return make()
+    } catch {
+      this.#cache.clear()
+    }
+    try {
+      return make()
+    } catch {
+      const bytes = length * dtypes[dtype].bytes
+      const message = `cpu is out of memory: asked for ${bytes} bytes, ${freemem()} free of ${totalmem()}`
+      throw new DeviceError(message, 'ERR_DEVICE_OUT_OF_MEMORY')
+    }
+  }
+
   #adopt(dtype: DType, array: RawArray): Storage<RawArray> {
     this.#live.tensors++
     this.#live.bytes += array.byteLength
@@ -141,16 +160,6 @@ class CpuBackend implements Backend {
 }
 
 export const cpuBackend: Backend = new CpuBackend()
-
-function newArray(dtype: DType, length: number): RawArray {
-  try {
-    return new dtypes[dtype].array(length)
-  } catch {
-    const bytes = length * dtypes[dtype].bytes
-    const message = `cpu is out of memory: asked for ${bytes} bytes, ${freemem()} free of ${totalmem()}`
-    throw new DeviceError(message, 'ERR_DEVICE_OUT_OF_MEMORY')
-  }
-}
 
 function rawOf(storage: Storage): RawArray {
   return storage.buffer as RawArray

@@ -1,5 +1,6 @@
 import type { MlaAttention } from '../../backend'
-import { dot, type KeyArrays, keyRows, keysSeen, softmax } from './mla_keys'
+import { type KeyArrays, keyRows, keysSeen, rowsOf, softmax } from './mla_keys'
+import { dots, weightedSum } from './vectors'
 
 /** The elements of mlaAttention's tensors but for the keys; shapes as in the public function. */
 export interface MlaInputs {
@@ -16,34 +17,37 @@ export interface MlaInputs {
  * A query that sees no key gives zeros and an lse of −∞.
  */
 export function mlaAttention(
-  { q, qRope, wUpK, wUpV }: MlaInputs,
+  inputs: MlaInputs,
   keys: KeyArrays,
   sizes: MlaAttention,
   out: Float32Array,
   lse: Float32Array | null,
 ): void {
-  const { batch, numQueries, heads, headDim, valueDim, ropeDim, scale } = sizes
-  const { kRope } = keys
+  const { batch, numQueries, heads, headDim, valueDim, ropeDim, rank, scale } = sizes
+  const q = new Float64Array(inputs.q)
+  const qRope = inputs.qRope && new Float64Array(inputs.qRope)
+  const wUpK = new Float64Array(inputs.wUpK)
+  const wUpV = new Float64Array(inputs.wUpV)
+  const weights = new Float64Array(keys.numKeys)
+  const ropeLogits = new Float64Array(keys.numKeys)
   const mean = new Float64Array(valueDim)
   for (let b = 0; b < batch; b++) {
     const rows = keyRows('mlaAttention', keys, b)
-    const k = projectUp(keys.kvLatent, rows, wUpK, heads * headDim, sizes.rank)
-    const v = projectUp(keys.kvLatent, rows, wUpV, heads * valueDim, sizes.rank)
+    const latents = rowsOf(keys.kvLatent, rows, rank)
+    const kRope = keys.kRope && rowsOf(keys.kRope, rows, ropeDim)
+    const k = projectUp(latents, rows.length, wUpK, heads * headDim, rank)
+    const v = projectUp(latents, rows.length, wUpV, heads * valueDim, rank)
     for (let h = 0; h < heads; h++) {
       for (let t = 0; t < numQueries; t++) {
         const query = (b * numQueries + t) * heads + h
-        const weights = new Float64Array(keysSeen(sizes, rows.length, t))
-        for (let s = 0; s < weights.length; s++) {
-          let logit = dot(q, query * headDim, k, (s * heads + h) * headDim, headDim)
-          if (qRope && kRope) logit += dot(qRope, query * ropeDim, kRope, rows[s]! * ropeDim, ropeDim)
-          weights[s] = logit * scale
+        const seen = keysSeen(sizes, rows.length, t)
+        dots(q, query * headDim, headDim, k, h * headDim, heads * headDim, seen, weights)
+        if (qRope && kRope) {
+          dots(qRope, query * ropeDim, ropeDim, kRope, 0, ropeDim, seen, ropeLogits)
+          for (let s = 0; s < seen; s++) weights[s] = weights[s]! + ropeLogits[s]!
         }
-        const logSum = softmax(weights)
-        mean.fill(0)
-        for (let s = 0; s < weights.length; s++) {
-          const value = (s * heads + h) * valueDim
-          for (let d = 0; d < valueDim; d++) mean[d] = mean[d]! + weights[s]! * v[value + d]!
-        }
+        const logSum = softmax(weights, seen, scale)
+        weightedSum(weights, 0, seen, v, h * valueDim, heads * valueDim, valueDim, mean, 0)
         out.set(mean, query * valueDim)
         if (lse) lse[(b * heads + h) * numQueries + t] = logSum
       }
@@ -51,22 +55,16 @@ export function mlaAttention(
   }
 }
 
-/** All heads' keys or values of one sequence: its latents (rows, rank) times weights (rank, width), (rows, width). */
+/** All heads' keys or values of one sequence: its latents (length, rank) times weights (rank, width), (length, width). */
 function projectUp(
-  latents: Float32Array,
-  rows: Float64Array,
-  weights: Float32Array,
+  latents: Float64Array,
+  length: number,
+  weights: Float64Array,
   width: number,
   rank: number,
 ): Float64Array {
-  const out = new Float64Array(rows.length * width)
-  for (let s = 0; s < rows.length; s++) {
-    for (let r = 0; r < rank; r++) {
-      const latent = latents[rows[s]! * rank + r]!
-      for (let i = 0; i < width; i++) {
-        out[s * width + i] = out[s * width + i]! + latent * weights[r * width + i]!
-      }
-    }
-  }
+  const out = new Float64Array(length * width)
+  for (let s = 0; s < length; s++)
+    weightedSum(latents, s * rank, rank, weights, 0, width, width, out, s * width)
   return out
 }

@@ -1,5 +1,6 @@
 import { argumentError } from '../../argument'
 import type { MlaKeys, MlaSizes } from '../../backend'
+import { exp } from './exp'
 
 /** The keys as arrays; shapes as in the public function. */
 export interface KeyArrays extends Pick<MlaKeys, 'numKeys' | 'pageSize' | 'numPages' | 'pagesPerSequence'> {
@@ -44,32 +45,35 @@ export function keysSeen({ causal, queryOffset, numQueries }: MlaSizes, length: 
   return Math.min(Math.max(t + offset + 1, 0), length)
 }
 
-/**
- * Turns logits into the weights of a mean, which sum to 1, or to 0 where no logit is above −∞. Returns the natural
- * logarithm of Σ exp(logit).
- */
-export function softmax(logits: Float64Array): number {
-  let max = -Infinity
-  for (const logit of logits) max = Math.max(max, logit)
-  if (max === -Infinity) max = 0
-  let sum = 0
-  for (let s = 0; s < logits.length; s++) {
-    logits[s] = Math.exp(logits[s]! - max)
-    sum += logits[s]!
+/** The rows of x (·, width) with these numbers, in double precision, one behind the other. */
+export function rowsOf(x: Float32Array, rows: Float64Array, width: number): Float64Array {
+  const out = new Float64Array(rows.length * width)
+  for (let s = 0; s < rows.length; s++) {
+    const row = rows[s]! * width
+    for (let i = 0; i < width; i++) out[s * width + i] = x[row + i]!
   }
-  for (let s = 0; s < logits.length; s++) logits[s] = sum === 0 ? 0 : logits[s]! / sum
-  return max + Math.log(sum)
+  return out
 }
 
-/** Σ a[aStart + i]·b[bStart + i] over i < length. */
-export function dot(
-  a: ArrayLike<number>,
-  aStart: number,
-  b: ArrayLike<number>,
-  bStart: number,
-  length: number,
-): number {
+/**
+ * Turns the first `count` logits, before their scale, into the weights of a mean, which sum to 1, or to 0 where no logit
+ * is above −∞. Returns the natural logarithm of Σ exp(logit).
+ */
+export function softmax(logits: Float64Array, count: number, scale: number): number {
+  let max = -Infinity
+  for (let s = 0; s < count; s++) {
+    const logit = logits[s]! * scale
+    logits[s] = logit
+    if (logit > max) max = logit // NaN is passed over: it shows up in the sum
+  }
+  if (max === -Infinity) max = 0
   let sum = 0
-  for (let i = 0; i < length; i++) sum += a[aStart + i]! * b[bStart + i]!
-  return sum
+  for (let s = 0; s < count; s++) {
+    const weight = exp(logits[s]! - max)
+    logits[s] = weight
+    sum += weight
+  }
+  const inverse = sum === 0 ? 0 : 1 / sum
+  for (let s = 0; s < count; s++) logits[s] = logits[s]! * inverse
+  return max + Math.log(sum)
 }
