@@ -1,5 +1,6 @@
 import './devices' // where WARPGRAPH_DEVICE asks for a GPU, its absence is a failure
 import { loadAddon } from '../lib/backends/cuda/addon'
+import { lengths } from '../lib/backends/cuda/schedule'
 import type { BufferHandle, StructureHandle } from '../typings/addon'
 import { notTested } from './absent'
 
@@ -60,7 +61,7 @@ interface Call {
   /** Right arguments: a graph with row 0 whole and row 1 a hub of two pieces, as csrc/cuda/schedule.h lays it. */
   function structureArguments(): Parameters<typeof loaded.createStructure> {
     const items = ints(1, 1, 2, 0, 1, 2, 3, 0, 0, 0, 1, -1)
-    const counts = Int32Array.of(3, 1, 2, 2, ...Array<number>(12).fill(2))
+    const counts = Int32Array.of(3, 1, 2, 2, ...lengths.map(() => 2))
     return [2, 3, 2, ints(1, 0, 1), items, ints(1, 0, 2, 0), counts]
   }
 
@@ -96,14 +97,14 @@ interface Call {
         dtype: 3,
       },
       gcnWeights: {
-        args: [structure(), two(), two(), floats(0, 0, 0)],
+        args: [structure(), two(), two(), ints(0, 0, 0, 0, 0, 0)],
         structures: [0],
         buffers: [1, 2, 3],
         sizes: [],
         dtype: null,
       },
       gcnAggregate: {
-        args: [structure(), floats(1, 1, 1), x, out, f32, 2],
+        args: [structure(), ints(0, 0, 1, 0, 0, 0), x, out, f32, 2],
         structures: [0],
         buffers: [1, 2, 3],
         sizes: [5],
@@ -220,7 +221,7 @@ interface Call {
       right.with(6, counts.with(2, 3)), // more pieces than long items
       right.with(6, counts.with(3, 3)), // a hub of more pieces than there are
       right.with(6, counts.with(4, 4)), // more long items than items
-      right.with(6, counts.with(15, 3)), // more of the longest than of the long
+      right.with(6, counts.with(counts.length - 1, 3)), // more of the longest than of the long
     ]
     for (const args of wrong) expect(() => structure(args as never)).toThrow(/^csr: /)
     expect(() => structure(right)).not.toThrow()

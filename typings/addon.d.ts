@@ -216,23 +216,24 @@ export interface Addon {
   ): void
 
   /**
-   * weights[e] = 1 / √(dstDegrees[i]·srcDegrees[colIdx[e]]) for the edges e of each row i; a degree of 0 is a factor of 0,
-   * a negative one NaN. dstDegrees (numRows), srcDegrees (numSrc) and weights (numEdges) float32.
+   * edges[e] = (colIdx[e], weight), an int32 and a float32, for the edges e of each row i: the weight is
+   * 1 / √(dstDegrees[i]·srcDegrees[colIdx[e]]); a degree of 0 is a factor of 0, a negative one NaN. dstDegrees (numRows)
+   * and srcDegrees (numSrc) float32, edges (numEdges, 2).
    */
   gcnWeights(
     graph: StructureHandle,
     dstDegrees: BufferHandle,
     srcDegrees: BufferHandle,
-    weights: BufferHandle,
+    edges: BufferHandle,
   ): void
 
   /**
-   * out[i] = Σ weights[e]·x[colIdx[e]] over row i's edges. weights (numEdges) float32; x (numSrc, features) and
+   * out[i] = Σ weight·x[source] over row i's edges (numEdges, 2), as gcnWeights wrote them. x (numSrc, features) and
    * out (numRows, features) in dtype; features below 2^30.
    */
   gcnAggregate(
     graph: StructureHandle,
-    weights: BufferHandle,
+    edges: BufferHandle,
     x: BufferHandle,
     out: BufferHandle,
     dtype: DTypeCode,

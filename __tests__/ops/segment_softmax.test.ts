@@ -161,6 +161,16 @@ onEachDevice('segmentSoftmax', (device) => {
       expectWithin(result.dataSync(), exact, (i) => roundedBound(dtype, computed, exact[i]!))
     })
 
+    test.each([1, 8, 33])('rows of all lengths, more than a card takes at a time, %i heads', (heads) => {
+      const lengths = Array.from({ length: 6000 }, (_, i) => (i % 50 === 0 ? (i * 7) % 300 : (i * 7919) % 36))
+      const rowPtr = rowPtrOf(lengths)
+      const data = uniform(heads, rowPtr.at(-1)! * heads, -5, 5)
+      const scores = tensor(data, { shape: [rowPtr.at(-1)!, heads], dtype, device })
+      const exact = softmax(rowPtr, scores.dataSync(), heads)
+      const result = segmentSoftmax(segments(rowPtr), scores)
+      expectWithin(result.dataSync(), exact, (i) => roundedBound(dtype, computed, exact[i]!))
+    })
+
     test('heads in several dimensions are the same heads', () => {
       const rowPtr = rowPtrOf([3, 0, 40, 1])
       const data = uniform(5, 44 * 6, -3, 3)

@@ -10,9 +10,9 @@ void gcnWeights(const Napi::CallbackInfo& info) {
   const Structure& graph = arguments.graph(0);
   const auto* dstDegrees = arguments.data<const float>(1, DType::kFloat32, {graph.numRows});
   const auto* srcDegrees = arguments.data<const float>(2, DType::kFloat32, {graph.numSrc});
-  auto* weights = arguments.data<float>(3, DType::kFloat32, {graph.numEdges});
+  auto* edges = arguments.data<WeightedEdge>(3, DType::kInt32, {graph.numEdges, 2});
   arguments.check(
-      launchGcnWeights(graph.sources(), dstDegrees, srcDegrees, weights, graph.schedule, arguments.target()));
+      launchGcnWeights(graph.sources(), dstDegrees, srcDegrees, edges, graph.schedule, arguments.target()));
 }
 
 void gcnAggregate(const Napi::CallbackInfo& info) {
@@ -20,12 +20,12 @@ void gcnAggregate(const Napi::CallbackInfo& info) {
   const Structure& graph = arguments.graph(0);
   const DType dtype = arguments.dtype(4);
   const int64_t features = arguments.features(5);
-  const auto* weights = arguments.data<const float>(1, DType::kFloat32, {graph.numEdges});
+  const auto* edges = arguments.data<const WeightedEdge>(1, DType::kInt32, {graph.numEdges, 2});
   const void* x = arguments.data(2, dtype, {graph.numSrc, features});
   void* out = arguments.data(3, dtype, {graph.numRows, features});
   const Workspace workspace = arguments.workspace(sizeof(float), {graph.schedule.numPieces, features});
-  arguments.check(launchGcnAggregate(dtype, graph.sources(), weights, x, out, graph.numSrc, features,
-                                     graph.schedule, workspace.data(), arguments.target()));
+  arguments.check(launchGcnAggregate(dtype, edges, x, out, graph.numSrc, features, graph.schedule,
+                                     workspace.data(), arguments.target()));
 }
 
 }  // namespace warpgraph

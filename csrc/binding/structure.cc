@@ -10,7 +10,7 @@
 namespace warpgraph {
 namespace {
 
-constexpr size_t kCounts = 4 + kLengthClasses;
+constexpr size_t kCounts = 4 + kNumLengths;
 constexpr int64_t kIntsPerEntry = 4;
 static_assert(sizeof(Item) == kIntsPerEntry * sizeof(int32_t) && sizeof(Hub) == sizeof(Item),
               "as lib/ lays them");
@@ -28,7 +28,7 @@ Schedule readCounts(const Arguments& arguments, size_t index) {
   schedule.numPieces = counts[2];
   schedule.largestHub = counts[3];
   int64_t most = schedule.numItems;
-  for (size_t k = 0; k < kLengthClasses; ++k) {
+  for (size_t k = 0; k < kNumLengths; ++k) {
     const int64_t longer = counts[4 + k];
     if (longer > most || longer < schedule.numPieces) arguments.fail(index, "counts that fall");
     schedule.longer[k] = most = longer;
@@ -59,7 +59,7 @@ void dealRows(const Napi::CallbackInfo& info) {
   auto* items = arguments.data<Item>(2, DType::kInt32, {numItems, kIntsPerEntry});
   if (numItems == 0) return;
   size_t bytes = 0;
-  arguments.check(dealRowsWorkspaceBytes(deal.numRows, &bytes));
+  arguments.check(dealRowsWorkspaceBytes(deal.numRows, deal.longest, &bytes));
   const Workspace workspace = arguments.workspace(1, {static_cast<int64_t>(bytes)});
   arguments.check(launchDealRows(deal, items, workspace.data(), arguments.target()));
 }

@@ -13,9 +13,9 @@ namespace {
 
 template <bool kWithEdges>
 struct Max {
-  static constexpr bool kEdgesAreStructure = true;
   static constexpr bool kWeighted = false;
   static constexpr float kNeutral = -INFINITY;
+  const int32_t* colIdx;
   float empty;
   int32_t* indices;
 
@@ -29,9 +29,7 @@ struct Max {
     int source;
   };
 
-  __device__ Edge load(const int32_t* colIdx, uint32_t edge, bool exists) const {
-    return {exists ? __ldcs(colIdx + edge) : -1};
-  }
+  __device__ Edge load(uint32_t edge, bool exists) const { return {exists ? __ldcs(colIdx + edge) : -1}; }
   __device__ float weight(const Edge&) const { return 1.0f; }
 
   // Whether b replaces a: greater, or the first NaN.
@@ -39,8 +37,7 @@ struct Max {
 
   // Finds the edges of NaN that won, among all edges of the item. x is at the lane's first feature.
   template <typename T, int kVec>
-  __device__ void settle(Accumulator<kVec>& max, const Item& item, const int32_t* colIdx, const T* x,
-                         uint32_t features) const {
+  __device__ void settle(Accumulator<kVec>& max, const Item& item, const T* x, uint32_t features) const {
     if constexpr (kWithEdges) {
 #pragma unroll
       for (int k = 0; k < kVec; ++k) {
@@ -127,11 +124,10 @@ cudaError_t launchCsrMax(DType dtype, const int32_t* colIdx, const void* x, floa
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
     const ReduceArguments<T> arguments{
-        colIdx,         static_cast<const T*>(x),     static_cast<T*>(out),
-        values,         static_cast<int32_t*>(edges), static_cast<uint32_t>(features),
-        Items{schedule}};
-    return indices == nullptr ? launchReduce(arguments, numSrc, Max<false>{empty, nullptr}, target)
-                              : launchReduce(arguments, numSrc, Max<true>{empty, indices}, target);
+        static_cast<const T*>(x),        static_cast<T*>(out), values, static_cast<int32_t*>(edges),
+        static_cast<uint32_t>(features), Items{schedule}};
+    return indices == nullptr ? launchReduce(arguments, numSrc, Max<false>{colIdx, empty, nullptr}, target)
+                              : launchReduce(arguments, numSrc, Max<true>{colIdx, empty, indices}, target);
   });
 }
 

@@ -8,9 +8,9 @@
 // - kUnroll rows of x are on their way before the first is used: what limits the kernel is how many bytes
 //   are. Nothing else is kept in registers meanwhile, weights neither, so that a lane has room for 8 rows
 //   with four blocks on a multiprocessor. A group that ends a row reads no others in place of the missing.
-// - Workers take rows in order of length (schedule.h), so those of one warp have equally many edges and go
-//   the same way. Long rows start first, and the longest are cut into pieces, which meet in a second, small
-//   launch, in the order of their edges: no atomics, the same bits always.
+// - Workers take rows in order of length (schedule.h), to within the 8 edges of a step, so those of one warp
+//   have equally many steps and go the same way. Long rows start first, and the longest are cut into pieces,
+//   which meet in a second, small launch, in the order of their edges: no atomics, the same bits always.
 // - A worker takes short rows in turn, the more the shorter they are, and asks for the next row's edges
 //   while it sums this one. All items of a block are read at once when it starts.
 // - When the feature matrix outgrows L2, columns are done in tiles narrow enough that a tile of it
@@ -57,7 +57,6 @@ struct Items {
 // tracked.
 template <typename T>
 struct ReduceArguments {
-  const int32_t* colIdx;
   const T* x;
   T* out;
   float* partialValues;
@@ -143,10 +142,8 @@ __global__ void __launch_bounds__(kReduceThreads, kBlocks)
     const bool active = feature < features;
     const T* x = arguments.x + (active ? feature : 0);  // idle lanes read along, and write nothing
     const Item* item = items + worker;
-    if constexpr (!Reduce::kEdgesAreStructure) waitForInputs();
-    typename Reduce::Edge next =
-        reduce.load(arguments.colIdx, item->begin + lane, static_cast<int>(lane) < item->length());
-    if constexpr (Reduce::kEdgesAreStructure) waitForInputs();
+    typename Reduce::Edge next = reduce.load(item->begin + lane, static_cast<int>(lane) < item->length());
+    waitForInputs();
 #pragma unroll 1
     for (int round = 0; round < rounds; ++round, item += workers) {
       const int begin = item->begin;
@@ -166,7 +163,7 @@ __global__ void __launch_bounds__(kReduceThreads, kBlocks)
         const bool isLast = chunk + kLanes >= longest;
         const int from = isLast ? item[workers].begin : begin + chunk + kLanes;
         const int left = isLast ? item[workers].length() : length - chunk - kLanes;
-        next = reduce.load(arguments.colIdx, from + lane, static_cast<int>(lane) < left);
+        next = reduce.load(from + lane, static_cast<int>(lane) < left);
 #pragma unroll 1
         for (int j = 0; j < kLanes && chunk + j < longest; j += kUnroll) {
           const unsigned at = worker * kLanes + j;
@@ -175,7 +172,7 @@ __global__ void __launch_bounds__(kReduceThreads, kBlocks)
         chunk += kLanes;
       } while (chunk < longest);
       if (!active || item->row < 0) continue;
-      reduce.settle(sum, *item, arguments.colIdx, x, features);
+      reduce.settle(sum, *item, x, features);
       if (item->isPiece()) {
         const uint64_t to = uint64_t{firstItem + worker} * features + feature;  // item p is piece p
         reduce.writePartial(sum, arguments.partialValues, arguments.partialEdges, to);
@@ -203,7 +200,7 @@ __device__ void reduceNarrowItem(const ReduceArguments<T>& arguments, const Redu
   for (int v = 0; v < kVectors; ++v) reduce.start(sums[v], item.begin);
 #pragma unroll 4
   for (int at = lane; at < length; at += kLanes) {
-    const typename Reduce::Edge edge = reduce.load(arguments.colIdx, item.begin + at, true);
+    const typename Reduce::Edge edge = reduce.load(item.begin + at, true);
     const auto source = static_cast<uint32_t>(edge.source);
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
@@ -216,7 +213,7 @@ __device__ void reduceNarrowItem(const ReduceArguments<T>& arguments, const Redu
   for (int v = 0; v < kVectors; ++v) {
     for (int offset = kLanes / 2; offset > 0; offset /= 2) reduce.combineLanes(sums[v], mask, offset);
     if (lane != v || v * kVec >= features) continue;
-    reduce.settle(sums[v], item, arguments.colIdx, arguments.x + v * kVec, features);
+    reduce.settle(sums[v], item, arguments.x + v * kVec, features);
     if (item.isPiece()) {
       const int64_t to = itemIndex * features + v * kVec;
       reduce.writePartial(sums[v], arguments.partialValues, arguments.partialEdges, to);

@@ -1,9 +1,12 @@
 // The items of a graph's schedule (schedule.h), from its row pointer and the pieces that lib/ cut: a key per
 // row, a sort, an item per row.
 //
-// Rows are sorted by length with CUB's radix sort, which is stable and comes with the CUDA toolkit (Adinets
-// and Merrill, "Onesweep", arXiv:2206.01784). A key is how much a row is shorter than the longest that is not
-// cut, 12 bits, two passes; rows that were cut come last and are left out.
+// Rows are sorted by rank of length with CUB's radix sort, which is stable and comes with the CUDA toolkit
+// (Adinets and Merrill, "Onesweep", arXiv:2206.01784). Up to 8 edges a rank is the lengths to a power of two,
+// beyond it is 8 lengths: workers take edges by eights or fours, and rows of a rank lie in the order of the
+// graph, so that what their neighbours share of a line of memory is mostly read at about the same time. A key
+// is how much a row's rank is below that of the longest row that is not cut; rows that were cut come last and
+// are left out.
 #include "cuda/deal_rows.h"
 
 #include <algorithm>
@@ -17,11 +20,22 @@ namespace warpgraph {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kKeyBits = 12;
-static_assert(kLongestRow + 1 < int64_t{1} << kKeyBits,
-              "keys reach from 0 to the longest length and one more");
 
 using Key = uint16_t;
+
+__host__ __device__ int rankOf(int64_t length) {
+  if (length > 8) return static_cast<int>(length + 7) / 8 + 3;
+  int rank = 0;
+  for (int longest = 0; longest < length; longest = longest == 0 ? 1 : 2 * longest) ++rank;
+  return rank;
+}
+
+// Keys reach from 0 to the rank of the longest row and one more.
+int keyBits(int64_t longest) {
+  int bits = 1;
+  while (rankOf(longest) + 1 >= 1 << bits) ++bits;
+  return bits;
+}
 
 struct SortWorkspace {
   Key *keys, *sortedKeys;  // (numRows) each
@@ -30,16 +44,16 @@ struct SortWorkspace {
   size_t sortBytes, bytes;
 };
 
-cudaError_t sortRows(const SortWorkspace& workspace, size_t* sortBytes, int64_t numRows,
+cudaError_t sortRows(const SortWorkspace& workspace, size_t* sortBytes, int64_t numRows, int64_t longest,
                      cudaStream_t stream) {
   return cub::DeviceRadixSort::SortPairs(workspace.sort, *sortBytes, workspace.keys, workspace.sortedKeys,
                                          workspace.rows, workspace.sortedRows, static_cast<int>(numRows), 0,
-                                         kKeyBits, stream);
+                                         keyBits(longest), stream);
 }
 
-cudaError_t layOut(int64_t numRows, void* base, SortWorkspace* workspace) {
+cudaError_t layOut(int64_t numRows, int64_t longest, void* base, SortWorkspace* workspace) {
   *workspace = {};
-  const cudaError_t error = sortRows(*workspace, &workspace->sortBytes, numRows, nullptr);
+  const cudaError_t error = sortRows(*workspace, &workspace->sortBytes, numRows, longest, nullptr);
   if (error != cudaSuccess) return error;
   WorkspaceLayout layout(base);
   workspace->keys = static_cast<Key*>(layout.take(numRows * sizeof(Key)));
@@ -56,7 +70,8 @@ __global__ void __launch_bounds__(kThreads) keyRowsKernel(const RowDeal deal, Ke
   const int64_t row = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (row >= deal.numRows) return;
   const int64_t length = int64_t{deal.rowPtr[row + 1]} - deal.rowPtr[row];
-  keys[row] = static_cast<Key>(length > deal.longest ? deal.longest + 1 : deal.longest - length);
+  const int mostRank = rankOf(deal.longest);
+  keys[row] = static_cast<Key>(length > deal.longest ? mostRank + 1 : mostRank - rankOf(length));
   rows[row] = static_cast<int32_t>(row);
 }
 
@@ -79,9 +94,9 @@ dim3 blocksOf(int64_t threads) {
 
 }  // namespace
 
-cudaError_t dealRowsWorkspaceBytes(int64_t numRows, size_t* bytes) {
+cudaError_t dealRowsWorkspaceBytes(int64_t numRows, int64_t longest, size_t* bytes) {
   SortWorkspace workspace;
-  const cudaError_t error = layOut(numRows, nullptr, &workspace);
+  const cudaError_t error = layOut(numRows, longest, nullptr, &workspace);
   *bytes = workspace.bytes;
   return error;
 }
@@ -90,12 +105,12 @@ cudaError_t launchDealRows(const RowDeal& deal, Item* items, void* base, const L
   if (deal.numRows > INT32_MAX || deal.longest > kLongestRow) return cudaErrorInvalidValue;
   if (deal.numRows == 0) return cudaSuccess;
   SortWorkspace workspace;
-  cudaError_t error = layOut(deal.numRows, base, &workspace);
+  cudaError_t error = layOut(deal.numRows, deal.longest, base, &workspace);
   if (error != cudaSuccess) return error;
   error = launchKernel(keyRowsKernel, blocksOf(deal.numRows), kThreads, target, deal, workspace.keys,
                        workspace.rows);
   if (error != cudaSuccess) return error;
-  error = sortRows(workspace, &workspace.sortBytes, deal.numRows, target.stream);
+  error = sortRows(workspace, &workspace.sortBytes, deal.numRows, deal.longest, target.stream);
   if (error != cudaSuccess) return error;
   error = launchKernel(writeItemsKernel, blocksOf(deal.numPieces + deal.numRows - deal.numHubs), kThreads,
                        target, deal, workspace.sortedRows, items);

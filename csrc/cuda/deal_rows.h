@@ -20,10 +20,10 @@ struct RowDeal {
 };
 
 // Bytes of device memory for what is computed in between.
-cudaError_t dealRowsWorkspaceBytes(int64_t numRows, size_t* bytes);
+cudaError_t dealRowsWorkspaceBytes(int64_t numRows, int64_t longest, size_t* bytes);
 
-// items (numPieces + numRows - numHubs): the pieces; then the other rows, the longest first, those of one
-// length in their order. At most 2^31 - 1 rows.
+// items (numPieces + numRows - numHubs): the pieces; then the other rows, the longest first, those of 0, 1,
+// 2, up to 4, 8, 16, 24, 32 … edges in their order. At most 2^31 - 1 rows.
 cudaError_t launchDealRows(const RowDeal& deal, Item* items, void* workspace, const LaunchTarget& target);
 
 }  // namespace warpgraph

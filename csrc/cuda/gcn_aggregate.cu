@@ -3,32 +3,32 @@
 // The factors depend on graph and degrees alone, so they are computed once per edge and kept with the graph;
 // the sum is then the weighted reduction over neighbours of csr_reduce.cuh, whose head tells what makes it
 // fast. Reading a weight costs 4 bytes in a stream, where gathering srcDegrees[src] would cost a 32-byte
-// sector per edge.
+// sector per edge. It lies beside the edge's source: a row's edges begin and end amid sectors once, not in
+// two arrays.
 #include "cuda/csr_reduce_launch.cuh"
+#include "cuda/empty.h"
 #include "cuda/gcn_aggregate.h"
 
 namespace warpgraph {
 namespace {
 
 struct WeightedSum {
-  static constexpr bool kEdgesAreStructure = false;  // a kernel computed the weights, maybe the last one
   static constexpr bool kWeighted = true;
   static constexpr float kNeutral = 0.0f;
-  const float* weights;
+  const WeightedEdge* edges;
 
   template <int kVec>
   struct Accumulator {
     float value[kVec];
   };
 
-  struct Edge {
-    int source;
-    float weight;
-  };
+  using Edge = WeightedEdge;
 
   // Where there is no edge, −0·0 = −0 is added, which changes no sum, −0 neither.
-  __device__ Edge load(const int32_t* colIdx, uint32_t edge, bool exists) const {
-    return exists ? Edge{__ldcs(colIdx + edge), __ldcs(weights + edge)} : Edge{-1, -0.0f};
+  __device__ Edge load(uint32_t edge, bool exists) const {
+    if (!exists) return {-1, -0.0f};
+    const int2 read = __ldcs(reinterpret_cast<const int2*>(edges) + edge);
+    return {read.x, __int_as_float(read.y)};
   }
   __device__ float weight(const Edge& edge) const { return edge.weight; }
 
@@ -55,7 +55,7 @@ struct WeightedSum {
     for (float& value : sum.value) value += __shfl_xor_sync(mask, value, offset);
   }
   template <typename T, int kVec>
-  __device__ void settle(Accumulator<kVec>&, const Item&, const int32_t*, const T*, uint32_t) const {}
+  __device__ void settle(Accumulator<kVec>&, const Item&, const T*, uint32_t) const {}
   template <typename T, int kVec>
   __device__ void write(const Accumulator<kVec>& sum, bool, T* out, int64_t) const {
     storeVectorOnce(out, sum.value);
@@ -80,37 +80,42 @@ constexpr int kWeightLanes = 8;
 
 __global__ void __launch_bounds__(kReduceThreads)
     gcnWeightsKernel(const int32_t* __restrict__ colIdx, const float* __restrict__ dstDegrees,
-                     const float* __restrict__ srcDegrees, float* __restrict__ weights, Items items) {
+                     const float* __restrict__ srcDegrees, WeightedEdge* __restrict__ edges, Items items) {
   waitForInputs();
   const int64_t index = (int64_t{blockIdx.x} * kReduceThreads + threadIdx.x) / kWeightLanes;
   if (index >= items.numItems) return;
   const Item item = items.items[index];
   const double dstFactor = inverseRoot(dstDegrees[item.row]);
   for (int64_t e = int64_t{item.begin} + threadIdx.x % kWeightLanes; e < item.end; e += kWeightLanes) {
-    weights[e] = static_cast<float>(dstFactor * inverseRoot(srcDegrees[colIdx[e]]));
+    const int32_t source = colIdx[e];
+    edges[e] = {source, static_cast<float>(dstFactor * inverseRoot(srcDegrees[source]))};
   }
 }
 
 }  // namespace
 
 cudaError_t launchGcnWeights(const int32_t* colIdx, const float* dstDegrees, const float* srcDegrees,
-                             float* weights, const Schedule& schedule, const LaunchTarget& target) {
+                             WeightedEdge* edges, const Schedule& schedule, const LaunchTarget& target) {
   if (schedule.numItems == 0) return cudaSuccess;
   constexpr int kWorkers = kReduceThreads / kWeightLanes;
   const auto blocks = static_cast<unsigned>((schedule.numItems + kWorkers - 1) / kWorkers);
-  return launchKernel(gcnWeightsKernel, blocks, kReduceThreads, target, colIdx, dstDegrees, srcDegrees,
-                      weights, Items{schedule});
+  const cudaError_t error = launchKernel(gcnWeightsKernel, blocks, kReduceThreads, target, colIdx, dstDegrees,
+                                         srcDegrees, edges, Items{schedule});
+  if (error != cudaSuccess) return error;
+  // Edges are read like a graph's structure, before waiting for the kernels before (launch.cuh): after a
+  // kernel that is launched the plain way, they are there.
+  return launchEmpty(target.stream);
 }
 
-cudaError_t launchGcnAggregate(DType dtype, const int32_t* colIdx, const float* weights, const void* x,
-                               void* out, int64_t numSrc, int64_t features, const Schedule& schedule,
-                               void* workspace, const LaunchTarget& target) {
+cudaError_t launchGcnAggregate(DType dtype, const WeightedEdge* edges, const void* x, void* out,
+                               int64_t numSrc, int64_t features, const Schedule& schedule, void* workspace,
+                               const LaunchTarget& target) {
   return dispatchFloat(dtype, [&](auto element) {
     using T = decltype(element);
-    const ReduceArguments<T> arguments{
-        colIdx,  static_cast<const T*>(x),        static_cast<T*>(out), static_cast<float*>(workspace),
-        nullptr, static_cast<uint32_t>(features), Items{schedule}};
-    return launchReduce(arguments, numSrc, WeightedSum{weights}, target);
+    const ReduceArguments<T> arguments{static_cast<const T*>(x),        static_cast<T*>(out),
+                                       static_cast<float*>(workspace),  nullptr,
+                                       static_cast<uint32_t>(features), Items{schedule}};
+    return launchReduce(arguments, numSrc, WeightedSum{edges}, target);
   });
 }
 

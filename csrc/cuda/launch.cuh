@@ -4,7 +4,8 @@
 //
 // The rule that makes this safe: every thread calls waitForInputs() or waitForPrevious() before it reads what
 // another kernel may have written and before it writes anything. Before that it may read a graph's structure
-// alone, which was copied from the host, or computed before a launch that no kernel overtakes (deal_rows.cu).
+// alone, which was copied from the host, or computed before a launch that no kernel overtakes (deal_rows.cu,
+// and the weights in gcn_aggregate.cu).
 #pragma once
 
 #include <cuda_runtime.h>

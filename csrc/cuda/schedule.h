@@ -26,25 +26,29 @@ struct alignas(16) Hub {
   int32_t row, firstPiece, numPieces, unused;
 };
 
-constexpr size_t kLengthClasses = 12;
+// Lengths at which items are counted. The rows of a graph's schedule lie in order of length to within 8
+// edges, and no two on different sides of one of these are out of order.
+constexpr int64_t kLengths[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 128, 256, 512, 1024, 2048};
+constexpr size_t kNumLengths = sizeof(kLengths) / sizeof(kLengths[0]);
 
 // Aggregations give longer rows to blocks of their own, which start first.
 constexpr int64_t kShortRow = 32;
 
-// Pieces come first among the items, so that item p is piece p; then whole rows, the longest first.
+// Pieces come first among the items, so that item p is piece p; then whole rows, the longest first, those of
+// nearly one length in the order of the graph (deal_rows.cu).
 struct Schedule {
   const Item* items;
   const Hub* hubs;
   int64_t numItems, numHubs, numPieces;
-  int64_t largestHub;              // pieces of the hub that has most
-  int64_t longer[kLengthClasses];  // longer[k]: pieces, and rows of more than 2^k edges
+  int64_t largestHub;           // pieces of the hub that has most
+  int64_t longer[kNumLengths];  // longer[k]: pieces, and rows of more than kLengths[k] edges
 
   // How many of the items are pieces, or rows of more than `length` edges: the first ones. `length` is
-  // rounded down to a power of two, and to the largest known.
+  // rounded down to one of kLengths.
   int64_t longerThan(int64_t length) const {
     if (length < 1) return numItems;
     size_t k = 0;
-    while (k + 1 < kLengthClasses && (int64_t{2} << k) <= length) ++k;
+    while (k + 1 < kNumLengths && kLengths[k + 1] <= length) ++k;
     return longer[k];
   }
 };

@@ -3,8 +3,9 @@
 // What makes it fast: scores of a row lie together, so a worker reads them as one stream, up to 16 bytes a
 // lane, and keeps them in registers: read once, exponentiated once, written once (segment_softmax_row.cuh).
 // Rows lie in the schedule in order of length (schedule.h), so each gets a worker that just holds it, of 4,
-// 8, 16 or 32 lanes, or of several warps, and the workers of a warp go the same way. Longer rows, and hubs,
-// get a block each, which starts first and reads the row twice. Only a hub that would keep one block long
+// 8, 16 or 32 lanes, or of several warps, and the workers of a warp go the same way; blocks of all lengths
+// work on the same part of the graph at a time. Longer rows, and hubs, get a block each, which starts first
+// and reads the row twice. Only a hub that would keep one block long
 // after the others is done in pieces, which leave their maximum and sum in the workspace for a second launch
 // to write out. Many heads are done in tiles, the grid's slow axes.
 #include "cuda/common.cuh"
@@ -34,10 +35,16 @@ __device__ Stats merge(const Stats& a, const Stats& b) {
   return {max, a.sum * exponential(a.max - base) + b.sum * exponential(b.max - base)};
 }
 
-// Which blocks take which items: a class per size of worker, after the hubs. The first class takes the rows
-// that the workers of the second do not hold.
-constexpr int kClasses = 7;
-constexpr int kLanesLogOf[kClasses] = {kThreadsLog, 7, 6, 5, 4, 3, 2};
+// Workers that keep a row in registers have 1 << kFewestLanesLog to 1 << kMostLanesLog lanes.
+constexpr int kFewestLanesLog = 2;
+constexpr int kMostLanesLog = 7;
+
+// Items from firstItem to that of the next group, the longest first.
+constexpr int kMostGroups = 10;
+struct Group {
+  unsigned firstBlock, firstItem;
+  int lanesLog;  // of its workers
+};
 
 template <typename T>
 struct SoftmaxArguments {
@@ -45,17 +52,22 @@ struct SoftmaxArguments {
   Stats* partials;  // (numPieces, heads)
   const Item* items;
   const Hub* hubs;
-  int64_t numPieces;
-  unsigned firstBlock[kClasses + 1];  // of each class; the hubs' blocks come before
-  unsigned firstItem[kClasses + 1];
+  int64_t numHubs, numPieces;
+  // The first blocks have a row each: the hubs, and rows that no worker keeps in registers.
+  unsigned longBlocks;
+  // The blocks after them: equal parts, within which groups' first blocks are counted; ⌈2^32 / partBlocks⌉, 0
+  // where there is one part.
+  unsigned partBlocks, inversePartBlocks;
+  Group groups[kMostGroups + 1];  // and where the last one ends
 };
 
-// The row of a block that has one of its own: a hub's, unless that has too many pieces, or one of the first
-// class.
+// The row of a block that has one of its own: a hub's, unless that has too many pieces, or one that is
+// not kept in registers.
 template <typename T>
 __device__ Run rowOfBlock(const SoftmaxArguments<T>& arguments) {
-  if (blockIdx.x >= arguments.firstBlock[0]) {
-    const Item item = arguments.items[arguments.firstItem[0] + blockIdx.x - arguments.firstBlock[0]];
+  const auto numHubs = static_cast<unsigned>(arguments.numHubs);
+  if (blockIdx.x >= numHubs) {
+    const Item item = arguments.items[arguments.numPieces + blockIdx.x - numHubs];
     return {item.begin, item.length()};
   }
   const Hub hub = arguments.hubs[blockIdx.x];
@@ -65,33 +77,90 @@ __device__ Run rowOfBlock(const SoftmaxArguments<T>& arguments) {
   return {begin, end - begin};
 }
 
-template <int kClass, int kVec, typename T>
-__device__ void softmaxClass(const SoftmaxArguments<T>& arguments, float* shared) {
-  constexpr int kLanesLog = kLanesLogOf[kClass];
-  if (kClass + 1 < kClasses && blockIdx.x >= arguments.firstBlock[kClass + 1]) {
-    softmaxClass<kClass + 1 < kClasses ? kClass + 1 : kClass, kVec>(arguments, shared);
-    return;
-  }
-  const unsigned index = arguments.firstItem[kClass] +
-                         ((blockIdx.x - arguments.firstBlock[kClass]) << (kThreadsLog - kLanesLog)) +
-                         (threadIdx.x >> kLanesLog);
-  // A worker without an item goes the way of the others of its warp, with no edges.
-  Item item{};
-  if (index < arguments.firstItem[kClass + 1]) item = arguments.items[index];
+template <int kVec, typename T>
+__device__ void softmaxRowOfBlock(const SoftmaxArguments<T>& arguments, float* shared) {
+  const Run run = rowOfBlock(arguments);
   waitForInputs();
-  softmaxRow<kLanesLog, kVec>(arguments.of, {item.begin, item.length()}, shared);
+  softmaxLongRow<kVec>(arguments.of, run, shared);
 }
 
+// The row of a worker of block `block` of a group whose items end before `end`.
+template <int kLanesLog, int kSteps, int kVec, typename T>
+__device__ void softmaxRowOfWorker(const SoftmaxArguments<T>& arguments, unsigned firstItem, unsigned end,
+                                   unsigned block, float* shared) {
+  const unsigned index = firstItem + (block << (kThreadsLog - kLanesLog)) + (threadIdx.x >> kLanesLog);
+  // A worker without an item goes the way of the others of its warp, with no edges.
+  Item item{};
+  if (index < end) item = arguments.items[index];
+  waitForInputs();
+  softmaxRow<kLanesLog, kSteps, kVec>(arguments.of, {item.begin, item.length()}, shared);
+}
+
+template <int kLanesLog, int kVec, typename T>
+__device__ void softmaxGroup(const SoftmaxArguments<T>& arguments, const Group& group, unsigned end,
+                             unsigned block, float* shared) {
+  if constexpr (kLanesLog > kFewestLanesLog) {
+    if (group.lanesLog < kLanesLog) {
+      softmaxGroup<kLanesLog - 1, kVec>(arguments, group, end, block, shared);
+      return;
+    }
+  }
+  softmaxRowOfWorker<kLanesLog, kMostSteps, kVec>(arguments, group.firstItem, end, block, shared);
+}
+
+// Rows of a group lie in the order of the graph, and each part takes the next blocks of every group: rows
+// that share bytes of memory come at about the same time, though their lengths differ.
 template <typename T, int kVec>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     segmentSoftmaxKernel(const SoftmaxArguments<T> arguments) {
   __shared__ float shared[kSharedFloats];
-  if (blockIdx.x < arguments.firstBlock[1]) {
-    const Run run = rowOfBlock(arguments);
-    waitForInputs();
-    softmaxLongRow<kVec>(arguments.of, run, shared);
+  if (blockIdx.x < arguments.longBlocks) {
+    softmaxRowOfBlock<kVec>(arguments, shared);
+    return;
+  }
+  const unsigned block = blockIdx.x - arguments.longBlocks;
+  const unsigned part = __umulhi(block, arguments.inversePartBlocks);
+  const unsigned inPart = block - part * arguments.partBlocks;
+  Group group = arguments.groups[kMostGroups - 1];
+  Group next = arguments.groups[kMostGroups];
+#pragma unroll
+  for (int g = kMostGroups - 1; g > 0; --g) {
+    if (inPart >= arguments.groups[g].firstBlock) break;
+    group = arguments.groups[g - 1];
+    next = arguments.groups[g];
+  }
+  const unsigned blocksOfPart = next.firstBlock - group.firstBlock;
+  softmaxGroup<kMostLanesLog, kVec>(arguments, group, next.firstItem,
+                                    part * blocksOfPart + inPart - group.firstBlock, shared);
+}
+
+// Rows too few to fill the card: spread over more lanes, with as few edges in each. What counts here is how
+// soon a block knows its rows, so a group is all rows of one kind of worker, those of 1 << kMostLanesLog
+// lanes first.
+constexpr int kFewSteps = 2;
+
+template <int kLanesLog, int kVec, typename T>
+__device__ void softmaxFew(const SoftmaxArguments<T>& arguments, float* shared) {
+  constexpr int kGroup = kMostLanesLog - kLanesLog;
+  if constexpr (kLanesLog > kFewestLanesLog) {
+    if (blockIdx.x >= arguments.groups[kGroup + 1].firstBlock) {
+      softmaxFew<kLanesLog - 1, kVec>(arguments, shared);
+      return;
+    }
+  }
+  // The longest are not spread further: better more edges in a lane than to read them twice.
+  softmaxRowOfWorker<kLanesLog, kLanesLog == kMostLanesLog ? kMostSteps : kFewSteps, kVec>(
+      arguments, arguments.groups[kGroup].firstItem, arguments.groups[kGroup + 1].firstItem,
+      blockIdx.x - arguments.groups[kGroup].firstBlock, shared);
+}
+
+template <typename T, int kVec>
+__global__ void __launch_bounds__(kThreads, kBlocks) fewSoftmaxKernel(const SoftmaxArguments<T> arguments) {
+  __shared__ float shared[kSharedFloats];
+  if (blockIdx.x < arguments.longBlocks) {
+    softmaxRowOfBlock<kVec>(arguments, shared);
   } else {
-    softmaxClass<1, kVec>(arguments, shared);
+    softmaxFew<kMostLanesLog, kVec>(arguments, shared);
   }
 }
 
@@ -155,35 +224,90 @@ __global__ void __launch_bounds__(kThreads) hubSoftmaxKernel(const SoftmaxArgume
   }
 }
 
+// Edges whose scores a worker of 1 << lanesLog lanes keeps.
+template <typename T>
+int64_t held(const Scores<T>& of, int lanesLog, int steps) {
+  return (int64_t{1} << lanesLog >> of.perEdgeLog) * steps;
+}
+
+// Blocks that take `items` rows with workers of 1 << lanesLog lanes.
+int64_t blocksOf(int64_t items, int lanesLog) {
+  return (items + (kThreads >> lanesLog) - 1) >> (kThreadsLog - lanesLog);
+}
+
+// The groups of fewSoftmaxKernel: a group's workers hold what the next group's do not. Returns the number of
+// blocks.
+template <typename T>
+unsigned planFew(SoftmaxArguments<T>& arguments, const Schedule& schedule, int64_t item) {
+  unsigned blocks = arguments.longBlocks;
+  for (int lanesLog = kMostLanesLog; lanesLog >= kFewestLanesLog; --lanesLog) {
+    const bool isLast = lanesLog == kFewestLanesLog;
+    const int64_t end =
+        isLast ? schedule.numItems
+               : std::max(item, schedule.longerThan(held(arguments.of, lanesLog - 1, kFewSteps)));
+    arguments.groups[kMostLanesLog - lanesLog] = {blocks, static_cast<unsigned>(item), lanesLog};
+    blocks += static_cast<unsigned>(blocksOf(end - item, lanesLog));
+    item = end;
+  }
+  arguments.groups[kMostLanesLog - kFewestLanesLog + 1] = {blocks, static_cast<unsigned>(item), 0};
+  return blocks;
+}
+
+// The groups of segmentSoftmaxKernel, the rows of up to 8, 16, 24, 32 … edges as kLengths has them, and its
+// parts. Returns the number of blocks.
+template <typename T>
+unsigned planParts(SoftmaxArguments<T>& arguments, const Schedule& schedule, int64_t item) {
+  constexpr size_t kShortest = 3;
+  static_assert(kLengths[kShortest] == kMostSteps, "any worker holds so many edges");
+  int64_t blocksOfGroup[kMostGroups] = {};
+  int64_t blocks = 0;
+  int group = 0;
+  int lanesLog = kMostLanesLog;
+  for (size_t k = kNumLengths - 1; k >= kShortest; --k) {
+    if (kLengths[k] > held(arguments.of, kMostLanesLog, kMostSteps)) continue;
+    while (lanesLog > kFewestLanesLog && kLengths[k] <= held(arguments.of, lanesLog - 1, kMostSteps)) {
+      --lanesLog;
+    }
+    const int64_t end = k == kShortest ? schedule.numItems : std::max(item, schedule.longer[k - 1]);
+    arguments.groups[group] = {0, static_cast<unsigned>(item), lanesLog};
+    blocks += blocksOfGroup[group] = blocksOf(end - item, lanesLog);
+    item = end;
+    ++group;
+  }
+  for (; group <= kMostGroups; ++group) arguments.groups[group].firstItem = static_cast<unsigned>(item);
+  // A part is about what the card holds at a time, and has many more blocks than it has groups: of each the
+  // last block may be without rows.
+  constexpr int64_t kPartBlocks = 256;
+  constexpr int64_t kMostPartedBlocks = 1 << 23;  // below that, dividing by multiplying is exact
+  const int64_t parts = blocks < kMostPartedBlocks ? std::max(blocks / kPartBlocks, int64_t{1}) : 1;
+  unsigned inPart = 0;
+  for (int g = 0; g < kMostGroups; ++g) {
+    arguments.groups[g].firstBlock = inPart;
+    inPart += static_cast<unsigned>((blocksOfGroup[g] + parts - 1) / parts);
+  }
+  arguments.groups[kMostGroups].firstBlock = inPart;
+  arguments.partBlocks = inPart;
+  arguments.inversePartBlocks = parts == 1 ? 0 : static_cast<unsigned>((int64_t{1} << 32) / inPart + 1);
+  return arguments.longBlocks + static_cast<unsigned>(parts) * inPart;
+}
+
 template <typename T, int kVec>
 cudaError_t launch(SoftmaxArguments<T> arguments, const Schedule& schedule, const LaunchTarget& target) {
   int& perEdgeLog = arguments.of.perEdgeLog;
   const int64_t headVectors = arguments.of.heads / kVec;
   while (perEdgeLog < kMostPerEdgeLog && int64_t{1} << perEdgeLog < headVectors) ++perEdgeLog;
   const int64_t tiles = ((headVectors - 1) >> perEdgeLog) + 1;
-  // A class takes the rows that the next one's workers do not hold. Rows too few to fill the card are spread
-  // over more lanes, but not read twice for that.
+  const int64_t longest = held(arguments.of, kMostLanesLog, kMostSteps);
+  const int64_t firstItem = std::max(schedule.numPieces, schedule.longerThan(longest));
+  arguments.longBlocks = static_cast<unsigned>(schedule.numHubs + firstItem - schedule.numPieces);
   const bool few = schedule.numItems < int64_t{kWarpSize} * target.limits.multiprocessors;
-  unsigned blocks = static_cast<unsigned>(schedule.numHubs);
-  int64_t item = schedule.numPieces;
-  for (int c = 0; c < kClasses; ++c) {
-    const bool isLast = c + 1 == kClasses;
-    const int64_t slots = isLast ? 0 : (int64_t{1} << kLanesLogOf[c + 1]) >> perEdgeLog;
-    const int64_t held = slots * (few && c > 0 ? kSteps / 4 : kSteps);
-    const int64_t end = isLast ? schedule.numItems : std::max(item, schedule.longerThan(held));
-    arguments.firstBlock[c] = blocks;
-    arguments.firstItem[c] = static_cast<unsigned>(item);
-    const int64_t perBlock = kThreads >> kLanesLogOf[c];
-    blocks += static_cast<unsigned>((end - item + perBlock - 1) / perBlock);
-    item = end;
-  }
-  arguments.firstBlock[kClasses] = blocks;
-  arguments.firstItem[kClasses] = static_cast<unsigned>(item);
+  const unsigned blocks =
+      few ? planFew(arguments, schedule, firstItem) : planParts(arguments, schedule, firstItem);
   constexpr int64_t kMostOfAxis = 65535;
   const auto tilesY = static_cast<unsigned>(std::min(tiles, kMostOfAxis));
   const auto tilesZ = static_cast<unsigned>((tiles - 1) / kMostOfAxis + 1);
-  const cudaError_t error =
-      launchKernel(segmentSoftmaxKernel<T, kVec>, dim3(blocks, tilesY, tilesZ), kThreads, target, arguments);
+  const cudaError_t error = launchKernel(few ? fewSoftmaxKernel<T, kVec> : segmentSoftmaxKernel<T, kVec>,
+                                         dim3(blocks, tilesY, tilesZ), kThreads, target, arguments);
   if (error != cudaSuccess || softmaxPartials(schedule) == 0) return error;
   const auto pieces = static_cast<unsigned>(std::min(schedule.numPieces, kMostBlocks));
   const cudaError_t pieceError =
@@ -211,6 +335,7 @@ cudaError_t launchSegmentSoftmax(DType dtype, const void* scores, void* out, int
     arguments.of.heads = heads;
     arguments.items = schedule.items;
     arguments.hubs = schedule.hubs;
+    arguments.numHubs = schedule.numHubs;
     arguments.numPieces = schedule.numPieces;
     // An edge's scores start at a multiple of the heads: only a vector that divides them is aligned
     // everywhere.

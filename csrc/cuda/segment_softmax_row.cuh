@@ -1,10 +1,10 @@
 // Segment softmax of one row by one worker: kLanes lanes of a warp, or several warps.
 //
 // Lanes: `perEdge` lanes, a power of two, hold the heads of one edge, kVec each, the last ones idle when the
-// heads do not fill them; `slots` edges are held at a time. A lane takes kSteps of them: the more edges of a
-// row lie in one lane, the less is spent on where they are and on meeting the others. The maximum ignores
-// NaN, which then reaches the sum and so the whole segment-head. A segment of −∞ alone keeps the sum at 0:
-// zeros.
+// heads do not fill them; `slots` edges are held at a time. A lane takes up to kMostSteps of them: the more
+// edges of a row lie in one lane, the less is spent on where they are and on meeting the others. The maximum
+// ignores NaN, which then reaches the sum and so the whole segment-head. A segment of −∞ alone keeps the sum
+// at 0: zeros.
 #pragma once
 
 #include "cuda/common.cuh"
@@ -14,7 +14,7 @@ namespace warpgraph {
 
 constexpr int kSoftmaxThreadsLog = 8;
 constexpr int kSoftmaxThreads = 1 << kSoftmaxThreadsLog;
-constexpr int kSteps = 8;
+constexpr int kMostSteps = 8;
 constexpr int kMostPerEdgeLog = 3;
 constexpr int kMostHeads = 4 << kMostPerEdgeLog;  // of a tile
 constexpr int kSharedFloats = kSoftmaxThreads / kWarpSize * kMostHeads;
@@ -125,7 +125,7 @@ __device__ void overSlots(float (&values)[kVec], int perEdge, float* shared, Op 
 }
 
 // A row whose scores the registers of a worker hold: of at most kSteps·slots edges.
-template <int kLanesLog, int kVec, typename T>
+template <int kLanesLog, int kSteps, int kVec, typename T>
 __device__ void softmaxRow(const Scores<T>& of, const Run& run, float* shared) {
   constexpr int kLanes = 1 << kLanesLog;
   const int perEdge = 1 << of.perEdgeLog;
@@ -176,12 +176,12 @@ __device__ void softmaxRow(const Scores<T>& of, const Run& run, float* shared) {
   }
 }
 
-// A longer run is walked by a block, kSteps edges of a lane at a time. Their reads stay in cache: they come
-// again. Moves `scores` on.
+// A longer run is walked by a block, kMostSteps edges of a lane at a time. Their reads stay in cache: they
+// come again. Moves `scores` on.
 template <int kVec, typename T>
-__device__ void readSteps(const T*& scores, int64_t stride, int left, Vector<T, kVec> (&read)[kSteps]) {
+__device__ void readSteps(const T*& scores, int64_t stride, int left, Vector<T, kVec> (&read)[kMostSteps]) {
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kMostSteps; ++step) {
     if (step < left) read[step] = loadVector<kVec>(scores);
     scores += stride;
   }
@@ -197,21 +197,21 @@ __device__ void statsOfRun(const Scores<T>& of, const Part& part, float* shared,
   float mine[kVec];  // the maximum of this lane's edges
   for (float& value : mine) value = -INFINITY;
   for (float& value : sum) value = 0.0f;
-  for (int left = part.edges; left > 0; left -= kSteps) {
-    Vector<T, kVec> read[kSteps];
+  for (int left = part.edges; left > 0; left -= kMostSteps) {
+    Vector<T, kVec> read[kMostSteps];
     readSteps(scores, part.stride, left, read);
     float before[kVec];
     for (int k = 0; k < kVec; ++k) before[k] = mine[k];
     float values[kVec];
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kMostSteps; ++step) {
       if (step >= left) break;
       widen(read[step], values);
       for (int k = 0; k < kVec; ++k) mine[k] = fmaxf(mine[k], values[k]);
     }
     for (int k = 0; k < kVec; ++k) sum[k] *= exponential(before[k] - baseOf(mine[k]));
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kMostSteps; ++step) {
       if (step >= left) break;
       widen(read[step], values);
       for (int k = 0; k < kVec; ++k) sum[k] += exponential(values[k] - baseOf(mine[k]));
@@ -236,11 +236,11 @@ __device__ void softmaxLongRow(const Scores<T>& of, const Run& run, float* share
   for (int k = 0; k < kVec; ++k) factor[k] = factorOf(sum[k]);
   const T* scores = of.scores + part.first;
   T* out = of.out + part.first;
-  for (int left = part.edges; left > 0; left -= kSteps) {
-    Vector<T, kVec> read[kSteps];
+  for (int left = part.edges; left > 0; left -= kMostSteps) {
+    Vector<T, kVec> read[kMostSteps];
     readSteps(scores, part.stride, left, read);
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kMostSteps; ++step) {
       if (step >= left) break;
       float values[kVec];
       widen(read[step], values);

@@ -146,16 +146,16 @@ export class CudaBackend implements Backend {
     return segments.derived.get('structure', make).handle
   }
 
-  /** The factors of the edges under these degrees, kept with the graph. */
+  /** The edges, a source and a factor each, under these degrees, kept with the graph. */
   #gcnWeights(graph: DeviceCsr, dstDegrees: Storage, srcDegrees: Storage): Storage {
     const kept = graph.derived.get('gcn weights', () => new GcnWeights())
     return kept.under(dstDegrees, srcDegrees, () =>
       release((keep) => {
         const dst = keep(this.#asFloat32(dstDegrees))
         const src = dstDegrees === srcDegrees ? dst : keep(this.#asFloat32(srcDegrees))
-        const weights = keep(this.allocate('float32', graph.numEdges))
-        this.#addon.gcnWeights(this.#structure(graph), handleOf(dst), handleOf(src), handleOf(weights))
-        return weights.retain()
+        const edges = keep(this.allocate('int32', 2 * graph.numEdges))
+        this.#addon.gcnWeights(this.#structure(graph), handleOf(dst), handleOf(src), handleOf(edges))
+        return edges.retain()
       }),
     )
   }

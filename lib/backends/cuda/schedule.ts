@@ -1,5 +1,5 @@
 /**
- * How a graph's edges are dealt to workers on the GPU: an item per row, in order of length, the longest first; rows
+ * How a graph's edges are dealt to workers on the GPU: an item per row, about in order of length, the longest first; rows
  * that would keep a worker long after the others are cut into pieces. The layout is that of csrc/cuda/schedule.h.
  *
  * Made once per graph. What sizes launches is counted here, from the row pointer in host memory, so that no count has to
@@ -17,12 +17,12 @@ export interface Schedule {
   readonly largestHub: number
   /** Edges of the longest row that may be left whole. */
   readonly longest: number
-  /** longer[k]: pieces, and whole rows of more than 2^k edges. */
+  /** longer[k]: pieces, and whole rows of more than lengths[k] edges. */
   readonly longer: readonly number[]
 }
 
-/** kLengthClasses of csrc/cuda/schedule.h. */
-const lengthClasses = 12
+/** kLengths of csrc/cuda/schedule.h. */
+export const lengths = [1, 2, 4, 8, 16, 24, 32, 48, 64, 128, 256, 512, 1024, 2048] as const
 
 /** Edges of a piece: enough pieces to keep every worker of a large card busy, and not so short that starts show. */
 const shortestPiece = 128
@@ -64,13 +64,13 @@ export function makeSchedule(rowPtr: Int32Array): Schedule {
   return { cut, numHubs: hubs.length / 4, numPieces, largestHub, longest, longer }
 }
 
-/** For each k, the pieces and the rows of more than 2^k edges. */
+/** For each k, the pieces and the rows of more than lengths[k] edges. */
 function countLonger(rowsOfLength: Int32Array, numPieces: number): number[] {
-  const longer = new Array<number>(lengthClasses)
+  const longer = new Array<number>(lengths.length)
   let count = numPieces
   let length = rowsOfLength.length - 1
-  for (let k = lengthClasses - 1; k >= 0; k--) {
-    for (; length > 2 ** k; length--) count += rowsOfLength[length]!
+  for (let k = lengths.length - 1; k >= 0; k--) {
+    for (; length > lengths[k]!; length--) count += rowsOfLength[length]!
     longer[k] = count
   }
   return longer
