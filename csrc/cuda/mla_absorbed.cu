@@ -3,6 +3,7 @@
 #include "cuda/matmul.h"
 #include "cuda/mla_absorb.h"
 #include "cuda/mla_decode_hopper.h"
+#include "cuda/mla_down.h"
 #include "cuda/mla_paths.h"
 #include "cuda/mla_plain.h"
 #include "cuda/workspace.h"
@@ -126,7 +127,9 @@ cudaError_t launchMlaAbsorbed(DType dtype, const MlaAttention& attention, const 
   down.bBatch = sizes.headDim;
   down.bTransposed = true;
   down.c = workspace.qLatent;
-  cudaError_t error = launchMatmul(dtype, down, target);
+  cudaError_t error = !down.large && mlaDownTakes(dtype, attention, sizes, limits)
+                          ? launchMlaDown(dtype, attention, sizes, workspace.qLatent, target)
+                          : launchMatmul(dtype, down, target);
   if (error != cudaSuccess) return error;
 
   const MlaLatentAttention core = coreOf(attention, sizes, workspace.qLatent, workspace.mean);
@@ -138,6 +141,7 @@ cudaError_t launchMlaAbsorbed(DType dtype, const MlaAttention& attention, const 
   up.b = attention.wUpV;
   up.bRow = sizes.heads * sizes.valueDim;
   up.bBatch = sizes.valueDim;
+  up.bIsThere = true;
   up.c = attention.out;
   return launchMatmul(dtype, up, target);
 }

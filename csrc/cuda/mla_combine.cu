@@ -114,6 +114,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   const int rows = static_cast<int>(a.numQueries * a.heads);
   const int heads = static_cast<int>(a.heads);
   waitForPrevious();
+  allowNext();
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const int row = static_cast<int>(blockIdx.x) * kRows + (kMany ? 0 : warp);
     if (row >= rows) return;
