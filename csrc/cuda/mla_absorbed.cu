@@ -6,6 +6,7 @@
 #include "cuda/mla_down.h"
 #include "cuda/mla_paths.h"
 #include "cuda/mla_plain.h"
+#include "cuda/mla_up.h"
 #include "cuda/workspace.h"
 
 namespace warpgraph {
@@ -96,10 +97,11 @@ size_t mlaLatentWorkspaceBytes(DType dtype, const MlaLatentAttention& attention,
 }
 
 cudaError_t launchMlaLatent(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                            int64_t numSplits, bool early, void* workspace, const LaunchTarget& target) {
+                            int64_t numSplits, bool early, MlaPartials* unmerged, void* workspace,
+                            const LaunchTarget& target) {
   switch (kernelOf(dtype, sizes, attention.keys, target.limits)) {
     case Kernel::kHopper:
-      return launchMlaDecodeHopper(dtype, attention, sizes, numSplits, early, workspace, target);
+      return launchMlaDecodeHopper(dtype, attention, sizes, numSplits, early, unmerged, workspace, target);
     case Kernel::kMma:
       return launchMlaAbsorb(dtype, attention, sizes,
                              mmaSplits(dtype, sizes, attention.keys, numSplits, target.limits), workspace,
@@ -133,8 +135,16 @@ cudaError_t launchMlaAbsorbed(DType dtype, const MlaAttention& attention, const 
   if (error != cudaSuccess) return error;
 
   const MlaLatentAttention core = coreOf(attention, sizes, workspace.qLatent, workspace.mean);
-  error = launchMlaLatent(dtype, core, sizes, numSplits, true, workspace.core, target);
+  MlaPartials unmerged = {};
+  error = launchMlaLatent(dtype, core, sizes, numSplits, true, &unmerged, workspace.core, target);
   if (error != cudaSuccess) return error;
+  if (unmerged.out != nullptr) {
+    if (mlaUpTakes(dtype, unmerged, attention, sizes, limits)) {
+      return launchMlaUp(dtype, unmerged, attention, sizes, target);
+    }
+    error = launchMlaCombine(dtype, unmerged, sizes, workspace.mean, attention.lse, target);
+    if (error != cudaSuccess) return error;
+  }
 
   Matmul up = projection(sizes, sizes.valueDim, sizes.rank);
   up.a = workspace.mean;
