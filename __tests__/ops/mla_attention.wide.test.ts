@@ -152,4 +152,20 @@ onEachDevice('mlaAttention on the dimensions of models', (device) => {
       )
     })
   })
+
+  if (isCpu) return
+
+  // Many heads and sequences are projected by kernels of their own, and the splits of one sequence are merged by one.
+  test.each(dtypes)('%s: a query has the same bits alone and in a large batch', (dtype) => {
+    const sizes: MlaShape = { B: 70, H: 128, D: 32, Dv: 40, R: 192, Dr: 64, Tq: 1, Tk: 130 }
+    const data = randomMlaData(sizes, 12)
+    const run = (shape: MlaShape, inputs: MlaData) =>
+      attend(mlaCall(shape, inputs, {}, { dtype, device }), { numSplits: 2 })
+    const together = run(sizes, data)
+    for (const b of [0, 33, 69]) {
+      const alone = run({ ...sizes, B: 1 }, dataOf(data, b, sizes.B))
+      expectSameBits(alone.out, rowsOf(together.out, b, sizes.B))
+      expectSameBits(alone.lse, rowsOf(together.lse, b, sizes.B))
+    }
+  })
 })

@@ -5,7 +5,9 @@
 // The rule that makes this safe: every thread calls waitForInputs() or waitForPrevious() before it reads what
 // another kernel may have written and before it writes anything. Before that it may read a graph's structure
 // alone, which was copied from the host, or computed before a launch that no kernel overtakes (deal_rows.cu,
-// and the weights in gcn_aggregate.cu).
+// and the weights in gcn_aggregate.cu), and an op's inputs in a kernel that comes behind one of the same op
+// that lets it come only after waitForPrevious(), since what wrote them is done by then; the kernels between
+// the two may have let it come earlier.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -27,8 +27,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
 #if __CUDA_ARCH__ >= 800
   extern __shared__ __align__(128) char shared[];
   // In this order: a kernel that comes early after this one may take all that was written before for done.
-  waitForPrevious();
-  allowNext();
+  // Else the block waits when its first tiles of B are on their way.
+  if (!matmul.bIsThere) {
+    waitForPrevious();
+    allowNext();
+  }
   Block<T, kTransposed, kSplit, Shape> block(matmul, vectors, shared);
   for (int64_t b = blockIdx.z; b < matmul.batch; b += gridDim.z) {
     for (int64_t y = blockIdx.y; y * Shape::kRows < matmul.m; y += gridDim.y) {
@@ -57,11 +60,21 @@ cudaError_t launchShape(const Matmul& matmul, const Vectors& vectors, const Laun
 // what every card has.
 template <typename T, bool kTransposed, bool kSplit>
 cudaError_t launchTransposed(const Matmul& matmul, const Vectors& vectors, const LaunchTarget& target) {
+  const auto tiles = [&](int64_t rows, int64_t columns) {
+    return (matmul.m + rows - 1) / rows * ((matmul.n + columns - 1) / columns) * matmul.batch;
+  };
   const auto isBusy = [&](int64_t rows, int64_t columns) {
-    const int64_t tiles = (matmul.m + rows - 1) / rows * ((matmul.n + columns - 1) / columns);
-    return tiles * matmul.batch >= target.limits.multiprocessors * 3 / 4;
+    return tiles(rows, columns) >= target.limits.multiprocessors * 3 / 4;
   };
   if (matmul.m > 64 && isBusy(128, 128)) {
+    // A block that has a multiprocessor to itself has room for most of a B that comes early.
+    if constexpr (!kSplit && !kTransposed) {
+      using Lone = Tile<128, 128, 2, 4, 6, false, 1>;
+      if (matmul.bIsThere && tiles(128, 128) <= target.limits.multiprocessors &&
+          target.limits.sharedBytesPerBlock >= Lone::kStages * Lone::kStageBytes) {
+        return launchShape<T, kTransposed, kSplit, Lone>(matmul, vectors, target);
+      }
+    }
     using Tall =
         std::conditional_t<kSplit, Tile<128, 64, 4, 2, 3, false, 2>, Tile<128, 128, 2, 4, 3, false, 2>>;
     return launchShape<T, kTransposed, kSplit, Tall>(matmul, vectors, target);

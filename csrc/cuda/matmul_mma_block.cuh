@@ -73,7 +73,6 @@ class Block {
     const int64_t lineOfB = threadIdx.x / kPiecesOfB;
     b_ = static_cast<const T*>(matmul_.b) + b * matmul_.bBatch + threadIdx.x % kPiecesOfB * kElements;
     b_ += kTransposed ? (column + lineOfB) * matmul_.bRow : column + lineOfB * matmul_.bRow;
-    left_ = matmul_.k;
   }
 
   // This thread's piece of a line of A's first tile.
@@ -82,18 +81,17 @@ class Block {
     return firstOfA<T>(matmul_, batch_) + stored * matmul_.aRow + threadIdx.x % kDepthPieces * kElements;
   }
 
-  // Starts to copy the next tiles of A and B.
-  __device__ void copy(char* stage) {
-    const int depth = static_cast<int>(min(left_, int64_t{kDepth}));
+  // Starts to copy the next tile of A, of whose k `left` are left.
+  __device__ void copyA(char* stage, int64_t left) {
     const int piece = threadIdx.x % kDepthPieces;
     const int line = threadIdx.x / kDepthPieces;
-    const int countOfA = depth - piece * kElements;
-    char* toA = stage + pieceAlongK(line, piece);
+    const int count = depthOf(left) - piece * kElements;
+    char* to = stage + pieceAlongK(line, piece);
     if (vectors_.a) {
 #pragma unroll
       for (int pass = 0; pass < kPassesOfA; ++pass) {
-        copyAsync16(toA + pass * kLinesPerPassOfA * kDepthBytes, a_[pass],
-                    countOfA > 0 && line + pass * kLinesPerPassOfA < live_);
+        copyAsync16(to + pass * kLinesPerPassOfA * kDepthBytes, a_[pass],
+                    count > 0 && line + pass * kLinesPerPassOfA < live_);
       }
 #pragma unroll
       for (int pass = 0; pass < kPassesOfA; ++pass) a_[pass] += kDepth;
@@ -101,54 +99,71 @@ class Block {
 #pragma unroll 1
       for (int pass = 0; pass < kPassesOfA; ++pass) {
         const int at = line + pass * kLinesPerPassOfA;
-        copyElements(toA + pass * kLinesPerPassOfA * kDepthBytes, rowOfA(at) + (matmul_.k - left_),
-                     at < live_ ? countOfA : 0);
+        copyElements(to + pass * kLinesPerPassOfA * kDepthBytes, rowOfA(at) + (matmul_.k - left),
+                     at < live_ ? count : 0);
       }
     }
+  }
 
-    const int pieceOfB = threadIdx.x % kPiecesOfB;
-    const int lineOfB = threadIdx.x / kPiecesOfB;
-    const int linesOfB = kTransposed ? columns_ : depth;
-    const int countOfB = (kTransposed ? depth : columns_) - pieceOfB * kElements;
+  // The same of B.
+  __device__ void copyB(char* stage, int64_t left) {
+    const int depth = depthOf(left);
+    const int piece = threadIdx.x % kPiecesOfB;
+    const int line = threadIdx.x / kPiecesOfB;
+    const int lines = kTransposed ? columns_ : depth;
+    const int count = (kTransposed ? depth : columns_) - piece * kElements;
     const int64_t step = kLinesPerPassOfB * matmul_.bRow;
-    char* toB =
-        stage + Shape::kBytesOfA +
-        (kTransposed ? pieceAlongK(lineOfB, pieceOfB) : pieceAlongN<T, Shape::kColumns>(lineOfB, pieceOfB));
+    char* to = stage + Shape::kBytesOfA +
+               (kTransposed ? pieceAlongK(line, piece) : pieceAlongN<T, Shape::kColumns>(line, piece));
     const T* from = b_;
     if (vectors_.b) {
 #pragma unroll
       for (int pass = 0; pass < kPassesOfB; ++pass, from += step) {
-        copyAsync16(toB + pass * kLinesPerPassOfB * kLineBytesOfB, from,
-                    countOfB > 0 && lineOfB + pass * kLinesPerPassOfB < linesOfB);
+        copyAsync16(to + pass * kLinesPerPassOfB * kLineBytesOfB, from,
+                    count > 0 && line + pass * kLinesPerPassOfB < lines);
       }
     } else {
 #pragma unroll 1
       for (int pass = 0; pass < kPassesOfB; ++pass, from += step) {
-        copyElements(toB + pass * kLinesPerPassOfB * kLineBytesOfB, from,
-                     lineOfB + pass * kLinesPerPassOfB < linesOfB ? countOfB : 0);
+        copyElements(to + pass * kLinesPerPassOfB * kLineBytesOfB, from,
+                     line + pass * kLinesPerPassOfB < lines ? count : 0);
       }
     }
     b_ += kTransposed ? int64_t{kDepth} : kDepth * matmul_.bRow;
-    left_ -= kDepth;
   }
+
+  static __device__ int depthOf(int64_t left) { return static_cast<int>(min(left, int64_t{kDepth})); }
 
   __device__ void multiplyAll() {
     constexpr int kStages = Shape::kStages;
     const int64_t tiles = (matmul_.k + kDepth - 1) / kDepth;
-    char* free = shared_;
+    const auto leftFrom = [&](int64_t index) { return matmul_.k - index * kDepth; };
+    const int first = static_cast<int>(min(tiles, int64_t{kStages - 1}));  // tiles that begin at once
+    // One loop for B alone and for what is left, since code that runs for the first time is slow.
 #pragma unroll 1
-    for (int index = 0; index < kStages - 1; ++index) {
-      if (index < tiles) copy(free);
-      copyAsyncCommit();
-      free += Shape::kStageBytes;
+    for (int i = matmul_.bIsThere ? -first : 0; i < kStages - 1; ++i) {
+      if (matmul_.bIsThere && i == 0) {
+        waitForPrevious();
+        allowNext();
+      }
+      const int index = i < 0 ? i + first : i;
+      char* stage = shared_ + index * Shape::kStageBytes;
+      if (i >= 0 && index < first) copyA(stage, leftFrom(index));
+      if (i < 0 || (!matmul_.bIsThere && index < first)) copyB(stage, leftFrom(index));
+      if (i >= 0) copyAsyncCommit();
     }
+    char* free = shared_ + (kStages - 1) * Shape::kStageBytes;
     // Waits for a tile, and for all warps to be done with the one before.
     const auto await = [] {
       copyAsyncWait<kStages - 2>();
       __syncthreads();
     };
     const auto copyLater = [&](int64_t index) {
-      if (index + kStages - 1 < tiles) copy(free);
+      const int64_t later = index + kStages - 1;
+      if (later < tiles) {
+        copyA(free, leftFrom(later));
+        copyB(free, leftFrom(later));
+      }
       copyAsyncCommit();
       free = next(free);
     };
@@ -307,9 +322,8 @@ class Block {
   const T* a_[kPassesOfA];
   const T* b_;
   int64_t batch_, row_;
-  int64_t left_;  // of k to be copied
-  int live_;      // rows of the tile that are not zeros
-  int columns_;   // of the tile that exist
+  int live_;     // rows of the tile that are not zeros
+  int columns_;  // of the tile that exist
   float sums_[Shape::kRowMatrices][Shape::kColumnMatrices][4];
 };
 

@@ -100,8 +100,8 @@ cudaError_t launchMlaAbsorb(DType dtype, const MlaLatentAttention& attention, co
                                   static_cast<size_t>(sharedBytes), target, attention, sizes, plan);
   });
   if (launched != cudaSuccess || numSplits == 1) return launched;
-  return launchMlaCombine(dtype, {plan.partialOut, plan.partialLse, nullptr, numSplits}, sizes, attention.out,
-                          attention.lse, numSplits, target);
+  return launchMlaCombine(dtype, {plan.partialOut, plan.partialLse, nullptr, numSplits, numSplits}, sizes,
+                          attention.out, attention.lse, target);
 }
 
 }  // namespace warpgraph

@@ -3,8 +3,10 @@
 #include "cuda/matmul.h"
 #include "cuda/mla_absorb.h"
 #include "cuda/mla_decode_hopper.h"
+#include "cuda/mla_down.h"
 #include "cuda/mla_paths.h"
 #include "cuda/mla_plain.h"
+#include "cuda/mla_up.h"
 #include "cuda/workspace.h"
 
 namespace warpgraph {
@@ -95,10 +97,11 @@ size_t mlaLatentWorkspaceBytes(DType dtype, const MlaLatentAttention& attention,
 }
 
 cudaError_t launchMlaLatent(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                            int64_t numSplits, bool early, void* workspace, const LaunchTarget& target) {
+                            int64_t numSplits, bool early, MlaPartials* unmerged, void* workspace,
+                            const LaunchTarget& target) {
   switch (kernelOf(dtype, sizes, attention.keys, target.limits)) {
     case Kernel::kHopper:
-      return launchMlaDecodeHopper(dtype, attention, sizes, numSplits, early, workspace, target);
+      return launchMlaDecodeHopper(dtype, attention, sizes, numSplits, early, unmerged, workspace, target);
     case Kernel::kMma:
       return launchMlaAbsorb(dtype, attention, sizes,
                              mmaSplits(dtype, sizes, attention.keys, numSplits, target.limits), workspace,
@@ -126,18 +129,29 @@ cudaError_t launchMlaAbsorbed(DType dtype, const MlaAttention& attention, const 
   down.bBatch = sizes.headDim;
   down.bTransposed = true;
   down.c = workspace.qLatent;
-  cudaError_t error = launchMatmul(dtype, down, target);
+  cudaError_t error = !down.large && mlaDownTakes(dtype, attention, sizes, limits)
+                          ? launchMlaDown(dtype, attention, sizes, workspace.qLatent, target)
+                          : launchMatmul(dtype, down, target);
   if (error != cudaSuccess) return error;
 
   const MlaLatentAttention core = coreOf(attention, sizes, workspace.qLatent, workspace.mean);
-  error = launchMlaLatent(dtype, core, sizes, numSplits, true, workspace.core, target);
+  MlaPartials unmerged = {};
+  error = launchMlaLatent(dtype, core, sizes, numSplits, true, &unmerged, workspace.core, target);
   if (error != cudaSuccess) return error;
+  if (unmerged.out != nullptr) {
+    if (mlaUpTakes(dtype, unmerged, attention, sizes, limits)) {
+      return launchMlaUp(dtype, unmerged, attention, sizes, target);
+    }
+    error = launchMlaCombine(dtype, unmerged, sizes, workspace.mean, attention.lse, target);
+    if (error != cudaSuccess) return error;
+  }
 
   Matmul up = projection(sizes, sizes.valueDim, sizes.rank);
   up.a = workspace.mean;
   up.b = attention.wUpV;
   up.bRow = sizes.heads * sizes.valueDim;
   up.bBatch = sizes.valueDim;
+  up.bIsThere = true;
   up.c = attention.out;
   return launchMatmul(dtype, up, target);
 }

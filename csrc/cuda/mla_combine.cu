@@ -13,7 +13,6 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kVectors = 4;  // of a lane, per step
-constexpr int64_t kManyPieces = 8;
 constexpr int64_t kMostGridY = 65535;
 
 struct CombineArguments {
@@ -114,6 +113,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   const int rows = static_cast<int>(a.numQueries * a.heads);
   const int heads = static_cast<int>(a.heads);
   waitForPrevious();
+  allowNext();
   for (int64_t b = blockIdx.y; b < a.batch; b += gridDim.y) {
     const int row = static_cast<int>(blockIdx.x) * kRows + (kMany ? 0 : warp);
     if (row >= rows) return;
@@ -173,7 +173,7 @@ cudaError_t launch(const CombineArguments& arguments, T* out, float* lse, const 
 }  // namespace
 
 cudaError_t launchMlaCombine(DType dtype, const MlaPartials& partials, const MlaSizes& sizes, void* out,
-                             float* lse, int64_t expectedPieces, const LaunchTarget& target) {
+                             float* lse, const LaunchTarget& target) {
   const CombineArguments arguments{partials, sizes.batch, sizes.numQueries, sizes.heads, sizes.rank};
   const int64_t rows = sizes.numQueries * sizes.heads;
   if (sizes.batch * rows == 0) return cudaSuccess;
@@ -182,8 +182,8 @@ cudaError_t launchMlaCombine(DType dtype, const MlaPartials& partials, const Mla
     using T = decltype(element);
     auto* typed = static_cast<T*>(out);
     if (sizes.rank % 4 != 0) return launch<T, true, 1>(arguments, typed, lse, target);
-    return expectedPieces >= kManyPieces ? launch<T, true, 4>(arguments, typed, lse, target)
-                                         : launch<T, false, 4>(arguments, typed, lse, target);
+    return partials.expectedPieces >= kManyMlaPieces ? launch<T, true, 4>(arguments, typed, lse, target)
+                                                     : launch<T, false, 4>(arguments, typed, lse, target);
   });
 }
 

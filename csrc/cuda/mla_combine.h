@@ -22,11 +22,14 @@ struct MlaPartials {
   const float* lse;
   const int2* shares;  // or null
   int64_t numSplits;
+  int64_t expectedPieces;  // of a query on average; only chooses the shape of the launch
 };
 
+// From so many pieces on they are dealt to several warps, which adds them in another order.
+constexpr int64_t kManyMlaPieces = 8;
+
 // out (batch, numQueries, heads, rank) in dtype; lse (batch, heads, numQueries) or null.
-// expectedPieces, into how many a query is split on average, only chooses the shape of the launch.
 cudaError_t launchMlaCombine(DType dtype, const MlaPartials& partials, const MlaSizes& sizes, void* out,
-                             float* lse, int64_t expectedPieces, const LaunchTarget& target);
+                             float* lse, const LaunchTarget& target);
 
 }  // namespace warpgraph

@@ -160,7 +160,7 @@ int64_t mlaDecodeHopperWorkspaceBytes(const MlaSizes& sizes, int64_t numSplits, 
 }
 
 cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                                  int64_t numSplits, bool early, void* workspace,
+                                  int64_t numSplits, bool early, MlaPartials* unmerged, void* workspace,
                                   const LaunchTarget& target) {
   if (sizes.batch * sizes.numQueries * sizes.heads == 0) return cudaSuccess;
   const Plan plan = planFor(sizes, numSplits, target.limits.multiprocessors);
@@ -197,9 +197,13 @@ cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attenti
               : launchFor<__nv_bfloat16>(plan.tileRows, grid, maps, arguments, early, target);
   if (error != cudaSuccess || numSplits == 1 || plan.shares == 1) return error;
   const MlaPartials partials{arguments.partialOut, arguments.partialLse,
-                             numSplits > 0 ? nullptr : arguments.shares, numSplits};
-  return launchMlaCombine(dtype, partials, sizes, attention.out, attention.lse,
-                          numSplits > 0 ? numSplits : plan.shares / sizes.batch + 1, target);
+                             numSplits > 0 ? nullptr : arguments.shares, numSplits,
+                             numSplits > 0 ? numSplits : plan.shares / sizes.batch + 1};
+  if (unmerged != nullptr) {
+    *unmerged = partials;
+    return cudaSuccess;
+  }
+  return launchMlaCombine(dtype, partials, sizes, attention.out, attention.lse, target);
 }
 
 }  // namespace warpgraph
