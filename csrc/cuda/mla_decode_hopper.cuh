@@ -65,12 +65,13 @@ __device__ inline int tilesOf(const DecodeArguments& a, int64_t b) {
 // a.overhead tiles' time whatever its length, most of it for partial results. Else equal shares of all tiles,
 // laid end to end, each sequence preceded by a.overhead tiles.
 struct ShareStart {
+  // Read while what follows is written: loads of 16 bytes must not touch both.
+  alignas(16) int warpTotals[12], warpLeast[12], warpMost[12];
   int splits;    // or 0: shares
   int total;     // tiles
   int shares;    // may be fewer than blocks
   int sequence;  // that holds the share's first tile
   int before;    // tiles before that sequence
-  int warpTotals[12], warpLeast[12], warpMost[12];
 };
 
 // The first tile of share i, i·total / shares, without 64-bit divisions.

@@ -45,10 +45,6 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
   const uint64_t vMatrices = swizzledMatrix(shared.v, kMatrix, 1024);
   RingPosition kAt, vAt;
 
-  const auto release = [&](uint64_t* empty) {
-    __syncwarp();
-    if (lane == 0) barrierArrive(empty);
-  };
   const auto startLogits = [&](float (&s)[kLogits]) {
     const uint64_t k = kMatrices + kAt.stage * (sizeof(shared.k[0]) >> 4);
     pin(s);
@@ -99,13 +95,13 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
   float o[kDv / 2];
   float decay[2];
   const auto endLogits = [&] {
-    release(&shared.kEmpty[kAt.stage]);
+    barrierArrive(&shared.kEmpty[kAt.stage]);
     kAt.advance();
   };
   const auto endValues = [&] {
     wgmmaWait<0>();
     pin(o);
-    release(&shared.vEmpty[vAt.stage]);
+    barrierArrive(&shared.vEmpty[vAt.stage]);
     vAt.advance();
   };
 
@@ -136,7 +132,7 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
     softmax = PrefillSoftmax{};
     for (float& value : o) value = 0.0f;
     if (tile.keyTiles == 0) {
-      release(&shared.qEmpty[group]);
+      barrierArrive(&shared.qEmpty[group]);
       if (a.first || a.last) writeRows<T, kDv>(a, tile, softmax, o, firstRow, lane);
       tile = takeTile();
       continue;
@@ -157,7 +153,7 @@ __device__ void consume(PrefillShared<T, kD, kDr, kDv>& shared, const PrefillArg
     }
     for (; keyTile > 0 && keyTile * kTileKeys > allVisible; --keyTile) step(keyTile - 1, std::true_type{});
     for (; keyTile > 0; --keyTile) step(keyTile - 1, std::false_type{});
-    release(&shared.qEmpty[group]);
+    barrierArrive(&shared.qEmpty[group]);
     rescale(o, decay);
     barrierWait(&shared.vFull[vAt.stage], vAt.parity);
     startValues(o, p);
@@ -179,17 +175,19 @@ __global__ void __launch_bounds__(kPrefillThreads, 1)
   waitForInputs();
   if (a.nonFinite != nullptr && *a.nonFinite != 0) return;
 
-  constexpr int kConsumerWarps = kConsumers * kWarpgroup / kWarpSize;
+  // What is empty is told by all threads: faster than by a lane of each warp, which would have to wait for
+  // the others, and racecheck follows it.
+  constexpr int kReaders = kConsumers * kWarpgroup;
   if (threadIdx.x == 0) {
     for (int group = 0; group < kConsumers; ++group) {
       barrierInit(&shared.qFull[group], 1);
-      barrierInit(&shared.qEmpty[group], kWarpgroup / kWarpSize);
+      barrierInit(&shared.qEmpty[group], kWarpgroup);
     }
     for (int stage = 0; stage < kStages; ++stage) {
       barrierInit(&shared.kFull[stage], kDr > 0 ? 2 : 1);
-      barrierInit(&shared.kEmpty[stage], kConsumerWarps);
+      barrierInit(&shared.kEmpty[stage], kReaders);
       barrierInit(&shared.vFull[stage], 1);
-      barrierInit(&shared.vEmpty[stage], kConsumerWarps);
+      barrierInit(&shared.vEmpty[stage], kReaders);
     }
     barrierInitFence();
   }
