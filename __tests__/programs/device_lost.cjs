@@ -1,6 +1,7 @@
 // Makes a kernel write outside every allocation, past lib/ and its checks, as a fault in a kernel would; then goes on.
 const { tensor, csr, csrMax, memory } = require('../..')
 const { loadAddon } = require('../../dist/backends/cuda/addon')
+const { lengths } = require('../../dist/backends/cuda/schedule')
 
 const { addon } = loadAddon()
 const attempts = []
@@ -19,7 +20,7 @@ const out = addon.allocate(0, 4)
 // One item whose edges lie a terabyte beyond the scores.
 const items = addon.upload(0, Int32Array.of(0, 2 ** 30, 2 ** 30 + 1, -1))
 const hubs = addon.upload(0, new Int32Array(0))
-const counts = Int32Array.of(1, ...new Int32Array(15))
+const counts = Int32Array.of(1, ...new Int32Array(3 + lengths.length))
 const structure = addon.createStructure(1, 1, 0, null, items, hubs, counts)
 attempt(() => {
   addon.segmentSoftmax(structure, values, out, 0, 1)
