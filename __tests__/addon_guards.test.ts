@@ -26,6 +26,9 @@ type Op = (typeof ops)[number]
 const names: Partial<Record<Op, string>> = { dealRows: 'csr', gcnWeights: 'gcnAggregate' }
 const nameOf = (op: Op) => names[op] ?? op
 
+/** These take their arguments as the doubles of one ArrayBuffer. */
+const inOneArray: readonly Op[] = ['mlaAttention', 'mlaDecode']
+
 /** A right call: its arguments, and which of them are structures, buffers, sizes and the dtype. */
 interface Call {
   readonly args: unknown[]
@@ -75,10 +78,10 @@ interface Call {
     const [x, out] = [floats(1, 2, 3, 4), floats(0, 0, 0, 0)]
     const two = () => floats(1, 1)
     // One sequence of two keys; or two sequences of a page each, one of them of length 0, all dimensions 1.
-    const mlaKeys = [two(), two(), null, null, 2, 0, 0, 0]
+    const mlaKeys = [two(), two(), NaN, NaN, 2, 0, 0, 0]
     const many = () => hold(new Float32Array(32))
     const mlaPages = [many(), many(), ints(16, 0), ints(1, -1), 16, 16, 2, 1]
-    const mlaSettings = [1, true, null, false, 0]
+    const mlaSettings = [1, 1, NaN, 0, 0]
     const all: Record<Op, Call> = {
       cast: { args: [x, f32, out, f32, 4], structures: [], buffers: [0, 2], sizes: [4], dtype: 1 },
       dealRows: {
@@ -119,35 +122,35 @@ interface Call {
       },
       mlaAttention: {
         args: [
-          two(),
-          two(),
-          floats(1),
-          floats(1),
-          ...mlaKeys,
-          two(),
-          two(),
           f32,
+          two(),
+          two(),
+          ...mlaKeys,
           1,
           2,
           1,
           1,
           1,
-          1,
-          1,
           ...mlaSettings,
+          two(),
+          two(),
+          floats(1),
+          floats(1),
+          1,
+          1,
           0,
         ],
         structures: [],
-        buffers: [0, 1, 2, 3, 4, 5, 12, 13],
-        sizes: [8, 9, 10, 11, 15, 16, 17, 18, 19, 20, 21],
-        dtype: 14,
+        buffers: [1, 2, 3, 4, 21, 22, 23, 24],
+        sizes: [7, 8, 9, 10, 11, 12, 13, 14, 15, 25, 26],
+        dtype: 0,
       },
       mlaDecode: {
-        args: [floats(1, 1, 1, 1), ...mlaPages, two(), two(), f32, 2, 1, 1, 1, 1, ...mlaSettings],
+        args: [f32, two(), two(), ...mlaPages, 2, 1, 1, 1, 1, ...mlaSettings, floats(1, 1, 1, 1)],
         structures: [],
-        buffers: [0, 1, 2, 3, 4, 9, 10],
-        sizes: [5, 6, 7, 8, 12, 13, 14, 15, 16],
-        dtype: 11,
+        buffers: [1, 2, 3, 4, 5, 6, 21],
+        sizes: [7, 8, 9, 10, 11, 12, 13, 14, 15],
+        dtype: 0,
       },
     }
     return all[op]
@@ -162,7 +165,8 @@ interface Call {
   /** What the op says to these arguments; undefined when it took them. */
   function answer(op: Op, args: readonly unknown[]): string | undefined {
     try {
-      untyped[op](...args)
+      if (inOneArray.includes(op)) untyped[op](Float64Array.from(args as number[]).buffer)
+      else untyped[op](...args)
       return undefined
     } catch (error) {
       return (error as Error).message
@@ -178,8 +182,10 @@ interface Call {
     const { args, buffers } = rightCall(op)
     const tiny = loaded.allocate(0, 1)
     held.push(tiny)
+    // In an array everything is a number, and NaN may be the null of a buffer that need not be there.
+    const others = inOneArray.includes(op) ? [] : [NaN, '1', undefined]
     for (const position of buffers) {
-      for (const wrong of [tiny, released(), 987654321, -1, NaN, '1', undefined]) {
+      for (const wrong of [tiny, released(), 987654321, -1, 0.5, ...others]) {
         expect(`${position} ${String(wrong)}: ${answer(op, args.with(position, wrong))}`).toContain(
           `: ${nameOf(op)}: `,
         )
@@ -230,7 +236,8 @@ interface Call {
   test.each(ops)('%s refuses sizes that its buffers do not have, or that are no sizes', (op) => {
     const { args, sizes } = rightCall(op)
     for (const position of sizes) {
-      for (const wrong of [5, 2 ** 32 + 1, 2 ** 52, 2 ** 62, -1, 1.5, NaN, '2', undefined]) {
+      const others = inOneArray.includes(op) ? [Infinity] : ['2', undefined]
+      for (const wrong of [5, 2 ** 32 + 1, 2 ** 52, 2 ** 62, -1, 1.5, NaN, ...others]) {
         expect(`${position} ${String(wrong)}: ${answer(op, args.with(position, wrong))}`).toContain(
           `: ${nameOf(op)}: `,
         )
@@ -264,23 +271,19 @@ interface Call {
     expect(answer('dealRows', args.with(6, 4094))).toBeUndefined()
   })
 
-  // Where scale, causal, queryOffset, tf32 and numSplits begin.
-  test.each([
-    ['mlaAttention', 22],
-    ['mlaDecode', 17],
-  ] as const)('%s refuses settings that mean nothing', (op, first) => {
+  test.each(inOneArray)('%s refuses settings that mean nothing', (op) => {
     const { args } = rightCall(op)
-    const [scale, causal, queryOffset, tf32, numSplits] = [first, first + 1, first + 2, first + 3, first + 4]
+    const [causal, queryOffset, tf32, numSplits] = [17, 18, 19, 20]
     const wrongs: [number, unknown][] = [
-      [scale, '1'],
-      [causal, 1],
+      [causal, 2],
+      [causal, NaN],
       [queryOffset, 0.5],
       [queryOffset, 2 ** 60],
-      [queryOffset, undefined],
-      [tf32, null],
+      [tf32, -1],
+      [tf32, NaN],
       [numSplits, -1],
       [numSplits, 1.5],
-      [numSplits, null],
+      [numSplits, NaN],
     ]
     for (const [position, wrong] of wrongs) {
       expect(`${position}: ${answer(op, args.with(position, wrong))}`).toContain(`: ${op}: `)
@@ -296,9 +299,19 @@ interface Call {
     loaded.synchronize(0)
   })
 
+  test.each(inOneArray)('%s refuses what is no ArrayBuffer of its doubles', (op) => {
+    const right = Float64Array.from(rightCall(op).args as number[])
+    const moved = right.slice().buffer
+    structuredClone(moved, { transfer: [moved] })
+    const wrongs = [right, right.slice(1).buffer, new ArrayBuffer(0), moved, null, 1, {}]
+    for (const wrong of wrongs) expect(() => untyped[op](wrong)).toThrow(`${op}: argument 0 must be `)
+    for (const count of [0, 2])
+      expect(() => untyped[op](...Array(count).fill(right.buffer))).toThrow(`${op}: takes`)
+  })
+
   test('mlaAttention refuses algorithms that it does not know', () => {
     const { args } = rightCall('mlaAttention')
-    for (const wrong of [3, -1, 'auto', null]) {
+    for (const wrong of [3, -1, 0.5, NaN]) {
       expect(answer('mlaAttention', args.with(27, wrong))).toContain('mlaAttention: ')
     }
   })

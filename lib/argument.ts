@@ -46,6 +46,9 @@ export function formatShape(shape: readonly number[]): string {
   return `[${shape.join(', ')}]`
 }
 
+/** One for all calls without options. */
+const noOptions = Object.freeze({})
+
 /** An object of named arguments: undefined counts as empty, an unknown key is a mistake and named as one. */
 export function checkOptions<T extends object>(
   op: string,
@@ -53,7 +56,7 @@ export function checkOptions<T extends object>(
   known: readonly (keyof T & string)[],
   argument = 'options',
 ): T {
-  if (value === undefined) return {} as T
+  if (value === undefined) return noOptions as T
   if (Object.prototype.toString.call(value) !== '[object Object]') {
     throw argumentError('ERR_ARG_TYPE', op, argument, 'be an object', describe(value))
   }

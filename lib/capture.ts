@@ -61,9 +61,10 @@ export function capture<const I extends readonly Tensor[], O extends CapturedOf<
     const name = `exampleInputs[${i}]`
     return [name, checkIsTensor(op, name, input)]
   })
-  const backend = checkSameDevice(op, named[0]!, named)
+  const [firstName, first] = named[0]!
+  for (const [name, input] of named) checkSameDevice(op, name, input, firstName, first)
   const untyped = fn as unknown as (...inputs: Tensor[]) => CapturedResult
-  return untracked(() => new CapturedFunction(untyped, exampleInputs, backend)).callable<I, O>()
+  return untracked(() => new CapturedFunction(untyped, exampleInputs, first.storage.backend)).callable<I, O>()
 }
 
 class CapturedFunction {
@@ -132,7 +133,7 @@ class CapturedFunction {
   #ownInput(example: Tensor): Tensor {
     const own = this.#copyOf(example.storage)
     own.isRewritten = true
-    return new Tensor(own, example.shape)
+    return new Tensor(own, example.lengths)
   }
 
   /** The result of `fn`, in tensors that no scope of its own disposes. */
@@ -180,7 +181,7 @@ class CapturedFunction {
     for (const [i, own] of this.#inputs.entries()) {
       const name = `inputs[${i}]`
       const input = checkIsTensor(op, name, inputs[i])
-      checkSameDevice(op, ['the captured input', own], [[name, input]])
+      checkSameDevice(op, name, input, 'the captured input', own)
       if (input.dtype !== own.dtype) {
         throw argumentError('ERR_DTYPE', op, name, `have dtype ${own.dtype}, as captured`, input.dtype)
       }
@@ -194,7 +195,7 @@ class CapturedFunction {
 
 /** The result with other tensors on the same storages: to dispose them leaves those of `fn` alone. */
 function sharedResult(result: CapturedResult): CapturedResult {
-  return mapTensors(result, (tensor) => new Tensor(tensor.storage.retain(), tensor.shape))
+  return mapTensors(result, (tensor) => new Tensor(tensor.storage.retain(), tensor.lengths))
 }
 
 function disposeAll(result: CapturedResult): void {

@@ -1,5 +1,4 @@
 import { argumentError, checkAlive, describe, formatShape } from './argument'
-import type { Backend } from './backend'
 import { Csr, Segments } from './csr'
 import { type DType, dtypes } from './dtype'
 import { Tensor } from './tensor'
@@ -11,14 +10,6 @@ function orList(words: readonly string[]): string {
   return words.length === 1 ? words[0]! : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
 }
 
-/** What an op says of one of its tensors. */
-interface TensorRule {
-  /** The dtypes allowed; those ops compute on when absent. */
-  readonly dtypes?: readonly DType[]
-  /** Fewest and most dimensions. */
-  readonly rank?: readonly [number, number]
-}
-
 /** The tensor itself, alive. */
 export function checkIsTensor(op: string, name: string, value: unknown): Tensor {
   if (!(value instanceof Tensor))
@@ -27,14 +18,19 @@ export function checkIsTensor(op: string, name: string, value: unknown): Tensor 
   return value
 }
 
-/** The tensor itself, alive, of an allowed dtype and rank. */
-export function checkTensor(op: string, name: string, value: unknown, rule: TensorRule = {}): Tensor {
+/** The tensor itself, alive, of fewest to most dimensions and an allowed dtype: without a list, one that ops compute on. */
+export function checkTensor(
+  op: string,
+  name: string,
+  value: unknown,
+  fewest: number,
+  most = fewest,
+  allowed: readonly DType[] = floatDTypes,
+): Tensor {
   const tensor = checkIsTensor(op, name, value)
-  const allowed = rule.dtypes ?? floatDTypes
   if (!allowed.includes(tensor.dtype)) {
     throw argumentError('ERR_DTYPE', op, name, `have dtype ${orList(allowed)}`, tensor.dtype)
   }
-  const [fewest, most] = rule.rank ?? [0, Infinity]
   if (tensor.rank < fewest || tensor.rank > most) {
     const expected = fewest === most ? `have rank ${fewest}` : `have rank ${fewest} or more`
     throw argumentError('ERR_SHAPE', op, name, expected, `shape ${formatShape(tensor.shape)}`)
@@ -51,7 +47,7 @@ export function checkDimension(
   length: number,
   meaning: string,
 ): void {
-  if (tensor.shape[axis] === length) return
+  if (tensor.lengths[axis] === length) return
   const isRows = axis === 0 && tensor.rank <= 2
   const what = isRows ? `have ${length} rows (${meaning})` : `have ${length} in axis ${axis} (${meaning})`
   throw argumentError('ERR_SHAPE', op, name, what, `shape ${formatShape(tensor.shape)}`)
@@ -71,30 +67,29 @@ export function checkTogether(op: string, values: Readonly<Record<string, unknow
   )
 }
 
-/** A tensor with the name that messages give it. */
-export type Named = readonly [name: string, tensor: Tensor]
-
-/** All tensors of a call share one dtype. The first is the measure. */
-export function checkSameDType(op: string, first: Named, others: readonly Named[]): void {
-  for (const [name, tensor] of others) {
-    if (tensor.dtype === first[1].dtype) continue
-    throw argumentError('ERR_DTYPE', op, name, `have ${first[0]}'s dtype ${first[1].dtype}`, tensor.dtype)
-  }
+/** A tensor has the dtype of the call's first; one that was not given has any. */
+export function checkSameDType(
+  op: string,
+  name: string,
+  tensor: Tensor | undefined,
+  firstName: string,
+  first: Tensor,
+): void {
+  if (tensor === undefined || tensor.dtype === first.dtype) return
+  throw argumentError('ERR_DTYPE', op, name, `have ${firstName}'s dtype ${first.dtype}`, tensor.dtype)
 }
 
-/** All tensors of a call lie on one device. Gives that device's backend. */
-export function checkSameDevice(op: string, first: Named, others: readonly Named[]): Backend {
-  for (const [name, tensor] of others) {
-    if (tensor.device === first[1].device) continue
-    throw argumentError(
-      'ERR_DEVICE_MISMATCH',
-      op,
-      name,
-      `be on ${first[0]}'s device ${first[1].device}`,
-      tensor.device,
-    )
-  }
-  return first[1].storage.backend
+/** A tensor lies on the device of the call's first; one that was not given lies anywhere. */
+export function checkSameDevice(
+  op: string,
+  name: string,
+  tensor: Tensor | undefined,
+  firstName: string,
+  first: Tensor,
+): void {
+  if (tensor === undefined || tensor.device === first.device) return
+  const expected = `be on ${firstName}'s device ${first.device}`
+  throw argumentError('ERR_DEVICE_MISMATCH', op, name, expected, tensor.device)
 }
 
 export function checkSegments(op: string, value: unknown): Segments {

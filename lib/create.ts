@@ -116,7 +116,7 @@ export function fromNdarray(
   }
   const backend = backendFor(op, options.device)
   const raw = toRaw(op, dtype, flat)
-  return new Tensor(backend.upload(dtype, raw).withBoundsOf(raw), shape)
+  return new Tensor(backend.upload(dtype, raw).withBoundsOf(raw), [...shape])
 }
 
 /** The numbers of nested arrays in row-major order, with the shape that the nesting tells. */

@@ -41,29 +41,40 @@ export type Nested = number | Nested[]
 // biome-ignore lint/suspicious/noExplicitAny: a rank not told by the type fits wherever a rank is asked for.
 export class Tensor<D extends DType = DType, R extends number = any> {
   readonly dtype: D
-  readonly shape: Shape<R>
   /** Number of elements. */
   readonly size: number
   readonly #storage: Storage
+  readonly #lengths: Shape<R>
+  #shape: Shape<R> | null = null
   #disposed = false
 
-  /** @internal Takes over one ownership of the storage. */
-  constructor(storage: Storage, shape: readonly number[]) {
+  /** @internal Takes over one ownership of the storage, and the lengths: nobody writes to them any more. */
+  constructor(storage: Storage, lengths: readonly number[]) {
     if (!(storage instanceof Storage)) {
       const expected = 'be given to tensor() or fromNdarray()'
       throw argumentError('ERR_ARG_TYPE', 'new Tensor', 'data', expected, describe(storage))
     }
     this.#storage = storage
     this.dtype = storage.dtype as D
-    // A result of its argument's shape shares it (`sharedShape`): to freeze a copy takes longer than the rest of this.
-    this.shape = (Object.isFrozen(shape) ? shape : Object.freeze(shape.slice())) as unknown as Shape<R>
+    this.#lengths = lengths as Shape<R>
     this.size = storage.length
     trackInScope(this)
   }
 
+  get shape(): Shape<R> {
+    // Made when it is asked for: to freeze takes longer than all else about a tensor.
+    this.#shape ??= Object.freeze(this.#lengths.slice()) as unknown as Shape<R>
+    return this.#shape
+  }
+
+  /** @internal The shape for the library itself: V8 reads the elements of frozen arrays by a slow path. */
+  get lengths(): Shape<R> {
+    return this.#lengths
+  }
+
   /** Number of dimensions. */
   get rank(): number {
-    return this.shape.length
+    return this.#lengths.length
   }
 
   /** Where the elements lie: `'cpu'` or `'cuda:N'`. */
@@ -128,10 +139,10 @@ export class Tensor<D extends DType = DType, R extends number = any> {
   to(device: DeviceChoice): Tensor<D, R> {
     const storage = this.#alive('to')
     const backend = namedBackend('to', device)
-    if (backend === storage.backend) return new Tensor(storage.retain(), this.shape)
+    if (backend === storage.backend) return new Tensor(storage.retain(), this.#lengths)
     refuseInCapture('to', 'tensor', 'be moved outside of capture()')
     const raw = storage.backend.download(storage)
-    return new Tensor(backend.upload(storage.dtype, raw).withBoundsOf(raw), this.shape)
+    return new Tensor(backend.upload(storage.dtype, raw).withBoundsOf(raw), this.#lengths)
   }
 
   /**
@@ -141,8 +152,8 @@ export class Tensor<D extends DType = DType, R extends number = any> {
   cast<T extends DType>(dtype: T): Tensor<T, R> {
     const storage = this.#alive('cast')
     checkDType('cast', dtype)
-    if ((dtype as DType) === this.dtype) return new Tensor(storage.retain(), this.shape)
-    return compute(storage.backend, dtype, this.shape, (out) => storage.backend.cast(storage, out))
+    if ((dtype as DType) === this.dtype) return new Tensor(storage.retain(), this.#lengths)
+    return compute(storage.backend, dtype, this.#lengths, (out) => storage.backend.cast(storage, out))
   }
 
   /** The same elements in another shape of as many elements; one dimension may be −1. Shares the memory. */
@@ -204,13 +215,6 @@ export function compute<D extends DType, R extends number>(
     throw error
   }
   return new Tensor(out, shape)
-}
-
-/** The shape of an argument where a result has the same, so that they share it; else the result's own. */
-export function sharedShape<S extends readonly number[]>(shape: S, argument: readonly number[]): S {
-  if (shape.length !== argument.length) return shape
-  for (let axis = 0; axis < shape.length; axis++) if (shape[axis] !== argument[axis]) return shape
-  return argument as S
 }
 
 /** The number of elements of a shape, or of its dimensions from one on. */

@@ -17,32 +17,6 @@ export type DTypeCode = number
 /** Names a graph's structure: its column indices and how its edges are dealt to workers. */
 export type StructureHandle = number
 
-/**
- * The keys of multi-head latent attention: kvLatent (batch, numKeys, rank), kRope (batch, numKeys, ropeDim), kvLengths
- * (batch) int32. With a blockTable (batch, pagesPerSequence) int32 kvLatent is (numPages, pageSize, rank) and kRope
- * (numPages, pageSize, ropeDim), pageSize a power of two and numKeys = pagesPerSequence · pageSize; without one the last
- * three are 0. kRope is null when ropeDim is 0. Lengths and page numbers out of range are clamped.
- */
-export type MlaKeyArguments = [
-  kvLatent: BufferHandle,
-  kRope: BufferHandle | null,
-  kvLengths: BufferHandle | null,
-  blockTable: BufferHandle | null,
-  numKeys: number,
-  pageSize: number,
-  numPages: number,
-  pagesPerSequence: number,
-]
-
-/** queryOffset null: the last query sees all keys. numSplits 0: as many as seem best. */
-export type MlaSettingArguments = [
-  scale: number,
-  causal: boolean,
-  queryOffset: number | null,
-  tf32: boolean,
-  numSplits: number,
-]
-
 /** Names a captured graph. */
 export type GraphHandle = number
 
@@ -256,49 +230,30 @@ export interface Addon {
   ): void
 
   /**
-   * q (batch, numQueries, heads, headDim), qRope (batch, numQueries, heads, ropeDim), null when ropeDim is 0,
-   * wUpK (rank, heads, headDim), wUpV (rank, heads, valueDim) → out (batch, numQueries, heads, valueDim) in dtype and,
-   * when given, lse (batch, heads, numQueries) float32. algorithm: 0 chooses, 1 absorbs, 2 expands.
+   * Multi-head latent attention. Its functions take their numbers as the doubles of one ArrayBuffer, of 28 and of 22,
+   * which is read before the call returns: to read so many arguments one by one is slow. NaN stands for null.
+   *
+   * The first of both functions, in this order:
+   * - dtype
+   * - the handles of out and of lse (batch, heads, numQueries) float32, which may be null
+   * - the keys: the handles of kvLatent (batch, numKeys, rank), kRope (batch, numKeys, ropeDim), null when ropeDim is 0,
+   *   kvLengths (batch) int32 or null, and blockTable (batch, pagesPerSequence) int32 or null; then numKeys, pageSize,
+   *   numPages and pagesPerSequence. With a blockTable kvLatent is (numPages, pageSize, rank) and kRope (numPages,
+   *   pageSize, ropeDim), pageSize a power of two and numKeys = pagesPerSequence · pageSize; without one the last three
+   *   are 0. Lengths and page numbers out of range are clamped.
+   * - batch, numQueries, heads, rank, ropeDim
+   * - scale; causal, 0 or 1; queryOffset, or null: the last query sees all keys; tf32, 0 or 1; numSplits, or 0: as many
+   *   as seem best
+   *
+   * Then of this one: the handles of q (batch, numQueries, heads, headDim), qRope (batch, numQueries, heads, ropeDim),
+   * null when ropeDim is 0, wUpK (rank, heads, headDim) and wUpV (rank, heads, valueDim); headDim and valueDim; the
+   * algorithm: 0 chooses, 1 absorbs, 2 expands. out is (batch, numQueries, heads, valueDim).
    */
-  mlaAttention(
-    q: BufferHandle,
-    qRope: BufferHandle | null,
-    wUpK: BufferHandle,
-    wUpV: BufferHandle,
-    ...rest: [
-      ...keys: MlaKeyArguments,
-      out: BufferHandle,
-      lse: BufferHandle | null,
-      dtype: DTypeCode,
-      batch: number,
-      numQueries: number,
-      heads: number,
-      headDim: number,
-      valueDim: number,
-      rank: number,
-      ropeDim: number,
-      ...settings: MlaSettingArguments,
-      algorithm: number,
-    ]
-  ): void
+  mlaAttention(numbers: ArrayBuffer): void
 
   /**
-   * qLatent (batch, numQueries, heads, rank + ropeDim): the query in the latents' space, then its rotated part →
-   * out (batch, numQueries, heads, rank) in dtype and, when given, lse (batch, heads, numQueries) float32.
+   * After the numbers above the handle of qLatent (batch, numQueries, heads, rank + ropeDim): the query in the latents'
+   * space, then its rotated part. out is (batch, numQueries, heads, rank).
    */
-  mlaDecode(
-    qLatent: BufferHandle,
-    ...rest: [
-      ...keys: MlaKeyArguments,
-      out: BufferHandle,
-      lse: BufferHandle | null,
-      dtype: DTypeCode,
-      batch: number,
-      numQueries: number,
-      heads: number,
-      rank: number,
-      ropeDim: number,
-      ...settings: MlaSettingArguments,
-    ]
-  ): void
+  mlaDecode(numbers: ArrayBuffer): void
 }

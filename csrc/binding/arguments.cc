@@ -11,13 +11,26 @@ Arguments::Arguments(const Napi::CallbackInfo& info, const char* op, size_t coun
                                              " arguments, got " + std::to_string(info.Length()));
 }
 
+Arguments::Arguments(const Napi::CallbackInfo& info, const char* op, InOneArray numbers)
+    : Arguments(info, op, 1) {
+  void* data;
+  size_t bytes;
+  const napi_status status = napi_get_arraybuffer_info(env(), info[0], &data, &bytes);
+  if (status != napi_ok || bytes != numbers.count * sizeof(double)) {
+    fail(0, ("an ArrayBuffer of " + std::to_string(numbers.count) + " doubles").c_str());
+  }
+  numbers_ = static_cast<const double*>(data);
+}
+
 void Arguments::fail(size_t index, const char* expected) const {
-  throw Napi::TypeError::New(
-      env(), std::string(op_) + ": argument " + std::to_string(index) + " must be " + expected);
+  throw Napi::TypeError::New(env(), std::string(op_) + (numbers_ == nullptr ? ": argument " : ": number ") +
+                                        std::to_string(index) + " must be " + expected);
 }
 
 bool Arguments::isNumber(size_t index, double* value) const {
-  return napi_get_value_double(env(), info_[index], value) == napi_ok;
+  if (numbers_ == nullptr) return napi_get_value_double(env(), info_[index], value) == napi_ok;
+  *value = numbers_[index];
+  return true;
 }
 
 int64_t Arguments::integer(size_t index) const {
@@ -50,6 +63,11 @@ double Arguments::number(size_t index) const {
 }
 
 bool Arguments::boolean(size_t index) const {
+  if (numbers_ != nullptr) {
+    const double value = numbers_[index];
+    if (value != 0 && value != 1) fail(index, "0 or 1");
+    return value == 1;
+  }
   if (!info_[index].IsBoolean()) fail(index, "a boolean");
   return info_[index].As<Napi::Boolean>().Value();
 }

@@ -6,6 +6,7 @@
 
 #include <napi.h>
 
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -24,10 +25,18 @@ class Workspace {
   std::shared_ptr<DeviceBuffer> buffer_;
 };
 
+// So many doubles in one ArrayBuffer, the only argument of functions that need many numbers: Node-API is then
+// asked once and not for each. NaN stands for null, 0 and 1 for false and true.
+struct InOneArray {
+  size_t count;
+};
+
 class Arguments {
  public:
   // Throws a TypeError unless exactly `count` arguments came.
   Arguments(const Napi::CallbackInfo& info, const char* op, size_t count);
+  // The same for numbers in one array; the index of an argument is then its place in it.
+  Arguments(const Napi::CallbackInfo& info, const char* op, InOneArray numbers);
 
   Napi::Env env() const { return info_.Env(); }
   const char* op() const { return op_; }
@@ -45,8 +54,10 @@ class Arguments {
   Napi::TypedArray view(size_t index) const;
   // The index of a device; whether there is such a device CUDA tells.
   int deviceIndex(size_t index) const;
-  bool isNull(size_t index) const { return info_[index].IsNull(); }
-  // In one call of Node-API, which tells numbers from everything else by itself.
+  bool isNull(size_t index) const {
+    return numbers_ == nullptr ? info_[index].IsNull() : std::isnan(numbers_[index]);
+  }
+  // In at most one call of Node-API, which tells numbers from everything else by itself.
   bool isNumber(size_t index, double* value) const;
 
   // A live buffer.
@@ -85,6 +96,7 @@ class Arguments {
   const Napi::CallbackInfo& info_;
   const char* const op_;
   Environment& environment_;
+  const double* numbers_ = nullptr;  // those in one array, else null
   DeviceContext* device_ = nullptr;
 };
 

@@ -1,5 +1,4 @@
-// The arguments that the functions of multi-head latent attention have in common; typings/addon.d.ts names
-// them.
+// The numbers that the functions of multi-head latent attention take, in one array.
 #pragma once
 
 #include "binding/arguments.h"
@@ -7,26 +6,39 @@
 
 namespace warpgraph {
 
-// Where they are: a function's own inputs come first, then keys, out, lse, dtype, sizes and settings.
-struct MlaPlaces {
-  size_t keys;            // eight of them
-  bool hasProjections;    // whether there are headDim and valueDim among the sizes
-  size_t out = keys + 8;  // lse is next
-  size_t dtype = keys + 10;
-  size_t sizes = keys + 11;
-  size_t settings = sizes + (hasProjections ? 7 : 5);
-  size_t end = settings + 5;
-
-  constexpr MlaPlaces(size_t inputs, bool projections) : keys(inputs), hasProjections(projections) {}
+// Places in the array of what the functions have in common. A function's own follow from kMlaOwn on.
+enum MlaPlace : size_t {
+  kMlaDType,
+  kMlaOut,
+  kMlaLse,
+  kMlaLatent,
+  kMlaRope,
+  kMlaLengths,
+  kMlaBlockTable,
+  kMlaNumKeys,
+  kMlaPageSize,
+  kMlaNumPages,
+  kMlaPagesPerSequence,
+  kMlaBatch,
+  kMlaNumQueries,
+  kMlaHeads,
+  kMlaRank,
+  kMlaRopeDim,
+  kMlaScale,
+  kMlaCausal,
+  kMlaQueryOffset,
+  kMlaTf32,
+  kMlaNumSplits,
+  kMlaOwn,
 };
 
-// Sizes and settings. numSplits goes into the plan.
-MlaSizes mlaSizes(const Arguments& arguments, const MlaPlaces& places, MlaPlan* plan);
+// Sizes, without headDim and valueDim, and settings. numSplits goes into the plan.
+MlaSizes mlaSizes(const Arguments& arguments, MlaPlan* plan);
 
 // Keys in `dtype` for sizes.batch sequences of sizes.rank and sizes.ropeDim.
-MlaKeys mlaKeys(Arguments& arguments, const MlaPlaces& places, DType dtype, const MlaSizes& sizes);
+MlaKeys mlaKeys(Arguments& arguments, DType dtype, const MlaSizes& sizes);
 
 // lse (batch, heads, numQueries), or null.
-float* mlaLse(Arguments& arguments, const MlaPlaces& places, const MlaSizes& sizes);
+float* mlaLse(Arguments& arguments, const MlaSizes& sizes);
 
 }  // namespace warpgraph

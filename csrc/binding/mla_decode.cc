@@ -6,23 +6,22 @@
 namespace warpgraph {
 
 void mlaDecode(const Napi::CallbackInfo& info) {
-  constexpr MlaPlaces kPlaces(1, false);
-  Arguments arguments(info, "mlaDecode", kPlaces.end);
-  const DType dtype = arguments.dtype(kPlaces.dtype);
+  constexpr size_t kQ = kMlaOwn;
+  Arguments arguments(info, "mlaDecode", InOneArray{kQ + 1});
+  const DType dtype = arguments.dtype(kMlaDType);
   MlaPlan plan = {};
-  const MlaSizes sizes = mlaSizes(arguments, kPlaces, &plan);
+  const MlaSizes sizes = mlaSizes(arguments, &plan);
 
   // Each row of the queries is the absorbed part, then the rotated one.
   const int64_t width = sizes.rank + sizes.ropeDim;
   MlaLatentAttention attention = {};
-  const void* q = arguments.data(0, dtype, {sizes.batch, sizes.numQueries, sizes.heads, width});
+  const void* q = arguments.data(kQ, dtype, {sizes.batch, sizes.numQueries, sizes.heads, width});
   attention.qLatent = q;
   attention.qRope = static_cast<const char*>(q) + static_cast<size_t>(sizes.rank) * bytesOf(dtype);
   attention.qLatentStride = attention.qRopeStride = width;
-  attention.keys = mlaKeys(arguments, kPlaces, dtype, sizes);
-  attention.out =
-      arguments.data(kPlaces.out, dtype, {sizes.batch, sizes.numQueries, sizes.heads, sizes.rank});
-  attention.lse = mlaLse(arguments, kPlaces, sizes);
+  attention.keys = mlaKeys(arguments, dtype, sizes);
+  attention.out = arguments.data(kMlaOut, dtype, {sizes.batch, sizes.numQueries, sizes.heads, sizes.rank});
+  attention.lse = mlaLse(arguments, sizes);
 
   const LaunchTarget& target = arguments.target();
   const auto bytes =

@@ -2,7 +2,7 @@ import { argumentError, checkOptions } from '../argument'
 import { checkBoolean, checkCsr, checkDimension, checkNumber, checkTensor } from '../check'
 import type { Csr } from '../csr'
 import { type FloatDType, rounded } from '../dtype'
-import { compute, sharedShape, sizeOf, Tensor } from '../tensor'
+import { compute, sizeOf, Tensor } from '../tensor'
 
 export interface CsrMaxOptions {
   /** The value of rows without edges, within the range of x's dtype; −∞ when absent. */
@@ -51,18 +51,18 @@ export function csrMax<D extends FloatDType>(
 ): Tensor<D, 2> | CsrMaxResult<D> {
   const op = 'csrMax'
   checkCsr(op, graph)
-  checkTensor(op, 'x', x, { rank: [2, 2] })
+  checkTensor(op, 'x', x, 2)
   checkDimension(op, 'x', x, 0, graph.numSrc, "the graph's source nodes")
   const { empty = -Infinity, withIndices = false } = checkOptions(op, options, ['empty', 'withIndices'])
   checkEmpty(op, empty, x.dtype)
   const { backend } = x.storage
-  const shape = sharedShape([graph.numRows, x.shape[1]], x.shape)
+  const shape = [graph.numRows, x.lengths[1]]
   const winners = checkBoolean(op, 'withIndices', withIndices)
     ? backend.allocate('int32', sizeOf(shape))
     : null
   try {
     const values = compute<D, 2>(backend, x.dtype, shape, (out) => {
-      backend.csrMax(graph.on(backend), x.storage, empty, out, winners, x.shape[1])
+      backend.csrMax(graph.on(backend), x.storage, empty, out, winners, x.lengths[1])
     })
     return winners === null ? values : { values, indices: new Tensor<'int32', 2>(winners, shape) }
   } catch (error) {

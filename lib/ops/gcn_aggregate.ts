@@ -4,7 +4,7 @@ import type { Csr } from '../csr'
 import type { FloatDType } from '../dtype'
 import { isPlainObject } from '../scope'
 import type { Storage } from '../storage'
-import { compute, sharedShape, Tensor } from '../tensor'
+import { compute, Tensor } from '../tensor'
 
 /** A degree per node. */
 export type Degrees = Tensor<'float32' | 'int32', 1>
@@ -35,13 +35,13 @@ export function gcnAggregate<D extends FloatDType>(
 ): Tensor<D, 2> {
   const op = 'gcnAggregate'
   checkCsr(op, graph)
-  checkTensor(op, 'x', x, { rank: [2, 2] })
+  checkTensor(op, 'x', x, 2)
   checkDimension(op, 'x', x, 0, graph.numSrc, "the graph's source nodes")
   const { degrees } = checkOptions(op, options, ['degrees'])
   const { backend } = x.storage
   const [dst, src] = degreeStorages(op, graph, x, degrees)
-  const features = x.shape[1]
-  return compute(backend, x.dtype, sharedShape([graph.numRows, features], x.shape), (out) => {
+  const features = x.lengths[1]
+  return compute(backend, x.dtype, [graph.numRows, features], (out) => {
     backend.gcnAggregate(graph.on(backend), x.storage, dst, src, out, features)
   })
 }
@@ -61,7 +61,7 @@ function degreeStorages(
   if (degrees instanceof Tensor) {
     requireSquare(op, graph)
     checkDegrees(op, 'degrees', degrees, graph.numRows, "the graph's nodes")
-    checkSameDevice(op, ['x', x], [['degrees', degrees]])
+    checkSameDevice(op, 'degrees', degrees, 'x', x)
     return [degrees.storage, degrees.storage]
   }
   if (!isPlainObject(degrees)) {
@@ -71,14 +71,8 @@ function degreeStorages(
   checkTogether(op, { 'degrees.dst': dst, 'degrees.src': src })
   checkDegrees(op, 'degrees.dst', dst, graph.numDst, "the graph's destination nodes")
   checkDegrees(op, 'degrees.src', src, graph.numSrc, "the graph's source nodes")
-  checkSameDevice(
-    op,
-    ['x', x],
-    [
-      ['degrees.dst', dst],
-      ['degrees.src', src],
-    ],
-  )
+  checkSameDevice(op, 'degrees.dst', dst, 'x', x)
+  checkSameDevice(op, 'degrees.src', src, 'x', x)
   return [dst.storage, src.storage]
 }
 
@@ -89,6 +83,6 @@ function requireSquare(op: string, graph: Csr): void {
 }
 
 function checkDegrees(op: string, name: string, value: unknown, length: number, meaning: string): void {
-  const tensor = checkTensor(op, name, value, { dtypes: ['float32', 'int32'], rank: [1, 1] })
+  const tensor = checkTensor(op, name, value, 1, 1, ['float32', 'int32'])
   checkDimension(op, name, tensor, 0, length, meaning)
 }

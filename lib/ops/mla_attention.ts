@@ -1,10 +1,16 @@
 import { argumentError, checkOptions } from '../argument'
 import type { MlaAlgorithm } from '../backend'
-import { checkChoice, checkDimension, checkTensor, checkTogether } from '../check'
-import type { FloatDType } from '../dtype'
-import { sharedShape, type Tensor } from '../tensor'
 import {
-  checkAlike,
+  checkChoice,
+  checkDimension,
+  checkSameDevice,
+  checkSameDType,
+  checkTensor,
+  checkTogether,
+} from '../check'
+import type { FloatDType } from '../dtype'
+import type { Tensor } from '../tensor'
+import {
   checkCache,
   checkScale,
   checkSettings,
@@ -92,30 +98,40 @@ export function mlaAttention<D extends FloatDType>(
 ): Tensor<D, 4> | MlaResult<D> {
   const op = 'mlaAttention'
   const given = checkOptions(op, options, optionNames)
-  checkTensor(op, 'q', q, { rank: [4, 4] })
-  const [batch, numQueries, heads, headDim] = q.shape
+  checkTensor(op, 'q', q, 4)
+  const [batch, numQueries, heads, headDim] = q.lengths
   const { qRope, kRope, kvLengths, blockTable } = given
   if (qRope !== undefined || kRope !== undefined) checkTogether(op, { qRope, kRope })
   const cache = checkCache(op, { kvLatent, kRope, kvLengths, blockTable }, batch, "q's batch")
-  const { keys, rank, ropeDim, floats } = cache
-  checkTensor(op, 'wUpK', wUpK, { rank: [3, 3] })
-  checkTensor(op, 'wUpV', wUpV, { rank: [3, 3] })
+  const { keys, rank, ropeDim } = cache
+  checkTensor(op, 'wUpK', wUpK, 3)
+  checkTensor(op, 'wUpV', wUpV, 3)
   checkDimension(op, 'wUpK', wUpK, 0, rank, "kvLatent's rank")
   checkDimension(op, 'wUpK', wUpK, 1, heads, "q's heads")
   checkDimension(op, 'wUpK', wUpK, 2, headDim, "q's head dimension")
   checkDimension(op, 'wUpV', wUpV, 0, rank, "kvLatent's rank")
   checkDimension(op, 'wUpV', wUpV, 1, heads, "q's heads")
-  const valueDim = wUpV.shape[2]
-  floats.push(['wUpK', wUpK], ['wUpV', wUpV])
+  const valueDim = wUpV.lengths[2]
   if (qRope !== undefined) {
-    checkTensor(op, 'qRope', qRope, { rank: [4, 4] })
+    checkTensor(op, 'qRope', qRope, 4)
     checkDimension(op, 'qRope', qRope, 0, batch, "q's batch")
     checkDimension(op, 'qRope', qRope, 1, numQueries, "q's queries")
     checkDimension(op, 'qRope', qRope, 2, heads, "q's heads")
     checkDimension(op, 'qRope', qRope, 3, ropeDim, "kRope's dimension")
-    floats.push(['qRope', qRope])
   }
-  const backend = checkAlike(op, ['q', q], cache)
+  checkSameDType(op, 'kvLatent', kvLatent, 'q', q)
+  checkSameDType(op, 'kRope', kRope, 'q', q)
+  checkSameDType(op, 'wUpK', wUpK, 'q', q)
+  checkSameDType(op, 'wUpV', wUpV, 'q', q)
+  checkSameDType(op, 'qRope', qRope, 'q', q)
+  checkSameDevice(op, 'kvLatent', kvLatent, 'q', q)
+  checkSameDevice(op, 'kRope', kRope, 'q', q)
+  checkSameDevice(op, 'wUpK', wUpK, 'q', q)
+  checkSameDevice(op, 'wUpV', wUpV, 'q', q)
+  checkSameDevice(op, 'qRope', qRope, 'q', q)
+  checkSameDevice(op, 'blockTable', blockTable, 'q', q)
+  checkSameDevice(op, 'kvLengths', kvLengths, 'q', q)
+  const { backend } = q.storage
   const { settings, returnLse } = checkSettings(op, given, q.dtype)
   const algorithm = checkAlgorithm(op, given.algorithm, settings.numSplits)
   // Without any dimension to sum over all logits are 0, whatever the factor.
@@ -141,7 +157,7 @@ export function mlaAttention<D extends FloatDType>(
     tf32: settings.tf32,
     algorithm,
   }
-  const shape = sharedShape([batch, numQueries, heads, valueDim] as const, q.shape)
+  const shape = [batch, numQueries, heads, valueDim] as const
   return computeAttention(backend, q.dtype, shape, returnLse, (out, lse) => {
     backend.mlaAttention(call, out, lse)
   })

@@ -1,9 +1,8 @@
 import { argumentError, checkOptions } from '../argument'
-import { checkDimension, checkTensor } from '../check'
+import { checkDimension, checkSameDevice, checkSameDType, checkTensor } from '../check'
 import type { FloatDType } from '../dtype'
-import { sharedShape, type Tensor } from '../tensor'
+import type { Tensor } from '../tensor'
 import {
-  checkAlike,
   checkCache,
   checkScale,
   checkSettings,
@@ -58,15 +57,26 @@ export function mlaDecode<D extends FloatDType>(
   options: MlaDecodeOptions,
 ): Tensor<D, 4> | MlaResult<D> {
   const op = 'mlaDecode'
-  checkTensor(op, 'qLatent', qLatent, { rank: [4, 4] })
-  const [batch, numQueries, heads] = qLatent.shape
+  checkTensor(op, 'qLatent', qLatent, 4)
+  const [batch, numQueries, heads] = qLatent.lengths
   if (cache === undefined) throw argumentError('ERR_ARG_TYPE', op, 'cache', 'be an object', 'undefined')
   const cacheNames = ['kvLatent', 'kRope', 'kvLengths', 'blockTable'] as const
-  const checked = checkCache(op, checkOptions(op, cache, cacheNames, 'cache'), batch, "qLatent's batch")
-  const { keys, rank, ropeDim } = checked
+  const { kvLatent, kRope, kvLengths, blockTable } = checkOptions(op, cache, cacheNames, 'cache')
+  const { keys, rank, ropeDim } = checkCache(
+    op,
+    { kvLatent, kRope, kvLengths, blockTable },
+    batch,
+    "qLatent's batch",
+  )
   const width = ropeDim === 0 ? "kvLatent's rank" : "kvLatent's rank and kRope's dimension"
   checkDimension(op, 'qLatent', qLatent, 3, rank + ropeDim, width)
-  const backend = checkAlike(op, ['qLatent', qLatent], checked)
+  checkSameDType(op, 'kvLatent', kvLatent, 'qLatent', qLatent)
+  checkSameDType(op, 'kRope', kRope, 'qLatent', qLatent)
+  checkSameDevice(op, 'kvLatent', kvLatent, 'qLatent', qLatent)
+  checkSameDevice(op, 'kRope', kRope, 'qLatent', qLatent)
+  checkSameDevice(op, 'blockTable', blockTable, 'qLatent', qLatent)
+  checkSameDevice(op, 'kvLengths', kvLengths, 'qLatent', qLatent)
+  const { backend } = qLatent.storage
   const given = checkOptions<Partial<MlaDecodeOptions>>(op, options, ['scale', ...settingNames])
   const { settings, returnLse } = checkSettings(op, given, qLatent.dtype)
   const call = {
@@ -84,7 +94,7 @@ export function mlaDecode<D extends FloatDType>(
     numSplits: settings.numSplits,
     tf32: settings.tf32,
   }
-  const shape = sharedShape([batch, numQueries, heads, rank] as const, qLatent.shape)
+  const shape = [batch, numQueries, heads, rank] as const
   return computeAttention(backend, qLatent.dtype, shape, returnLse, (out, lse) => {
     backend.mlaDecode(call, out, lse)
   })

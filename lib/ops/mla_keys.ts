@@ -1,16 +1,6 @@
 import { argumentError, formatShape } from '../argument'
 import type { Backend, MlaKeys, MlaSizes } from '../backend'
-import {
-  checkBoolean,
-  checkChoice,
-  checkDimension,
-  checkInteger,
-  checkNumber,
-  checkSameDevice,
-  checkSameDType,
-  checkTensor,
-  type Named,
-} from '../check'
+import { checkBoolean, checkChoice, checkDimension, checkInteger, checkNumber, checkTensor } from '../check'
 import type { FloatDType } from '../dtype'
 import { isRecording } from '../recording'
 import { release, type Storage } from '../storage'
@@ -78,9 +68,6 @@ interface CheckedCache {
   readonly keys: MlaKeys
   readonly rank: number
   readonly ropeDim: number
-  /** The tensors that are of the op's dtype, and those that are not. */
-  readonly floats: Named[]
-  readonly integers: Named[]
 }
 
 /** The cache of `batch` sequences, checked but for dtype and device. `batchOf` says what has them too: `q's batch`. */
@@ -90,41 +77,36 @@ export function checkCache(
   batch: number,
   batchOf: string,
 ): CheckedCache {
-  checkTensor(op, 'kvLatent', kvLatent, threeAxes)
-  const [first, second, rank] = kvLatent!.shape
-  const floats: Named[] = [['kvLatent', kvLatent!]]
-  const integers: Named[] = []
+  checkTensor(op, 'kvLatent', kvLatent, 3)
+  const [first, second, rank] = kvLatent!.lengths
   const isPaged = blockTable !== undefined
   let pagesPerSequence = 0
   if (isPaged) {
-    checkTensor(op, 'blockTable', blockTable, integerTable)
+    checkTensor(op, 'blockTable', blockTable, 2, 2, ['int32'])
     checkDimension(op, 'blockTable', blockTable, 0, batch, batchOf)
     if (second < 16 || !Number.isInteger(Math.log2(second))) {
       const expected = 'have a power of two of at least 16 in axis 1 (the page size)'
       throw argumentError('ERR_SHAPE', op, 'kvLatent', expected, `shape ${formatShape(kvLatent!.shape)}`)
     }
-    pagesPerSequence = blockTable.shape[1]
+    pagesPerSequence = blockTable.lengths[1]
     // Without lengths every entry holds keys.
     const least = kvLengths === undefined ? 0 : -1
     checkBounds(op, 'blockTable', blockTable, least, first - 1, `[${least}, ${first}) (kvLatent's pages)`)
-    integers.push(['blockTable', blockTable])
   } else {
     checkDimension(op, 'kvLatent', kvLatent!, 0, batch, batchOf)
   }
   const numKeys = isPaged ? pagesPerSequence * second : second
   if (kRope !== undefined) {
-    checkTensor(op, 'kRope', kRope, threeAxes)
+    checkTensor(op, 'kRope', kRope, 3)
     checkDimension(op, 'kRope', kRope, 0, first, isPaged ? "kvLatent's pages" : batchOf)
     checkDimension(op, 'kRope', kRope, 1, second, isPaged ? "kvLatent's page size" : "kvLatent's keys")
-    floats.push(['kRope', kRope])
   }
   if (kvLengths !== undefined) {
-    checkTensor(op, 'kvLengths', kvLengths, integerList)
+    checkTensor(op, 'kvLengths', kvLengths, 1, 1, ['int32'])
     checkDimension(op, 'kvLengths', kvLengths, 0, batch, batchOf)
     checkBounds(op, 'kvLengths', kvLengths, 0, numKeys, `[0, ${numKeys}] (keys of a sequence)`)
-    integers.push(['kvLengths', kvLengths])
   }
-  const ropeDim = kRope === undefined ? 0 : kRope.shape[2]
+  const ropeDim = kRope === undefined ? 0 : kRope.lengths[2]
   const keys = {
     kvLatent: kvLatent!.storage,
     kRope: kRope === undefined || ropeDim === 0 ? null : kRope.storage,
@@ -135,18 +117,7 @@ export function checkCache(
     numPages: isPaged ? first : 0,
     pagesPerSequence,
   }
-  return { keys, rank, ropeDim, floats, integers }
-}
-
-const threeAxes = { rank: [3, 3] } as const
-const integerTable = { dtypes: ['int32'], rank: [2, 2] } as const
-const integerList = { dtypes: ['int32'], rank: [1, 1] } as const
-
-/** All tensors on one device, and those of the op's dtype of that of the first. Gives the device's backend. */
-export function checkAlike(op: string, first: Named, { floats, integers }: CheckedCache): Backend {
-  checkSameDType(op, first, floats)
-  checkSameDevice(op, first, floats)
-  return checkSameDevice(op, first, integers)
+  return { keys, rank, ropeDim }
 }
 
 /**

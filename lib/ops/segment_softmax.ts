@@ -20,11 +20,11 @@ export function segmentSoftmax<D extends FloatDType, R extends number>(
 ): Tensor<D, R> {
   const op = 'segmentSoftmax'
   checkSegments(op, segments)
-  checkTensor(op, 'scores', scores, { rank: [1, Infinity] })
+  checkTensor(op, 'scores', scores, 1, Infinity)
   checkDimension(op, 'scores', scores, 0, segments.numEdges, "the graph's edges")
   const { backend } = scores.storage
-  const heads = sizeOf(scores.shape, 1)
-  return compute(backend, scores.dtype, scores.shape, (out) => {
+  const heads = sizeOf(scores.lengths, 1)
+  return compute(backend, scores.dtype, scores.lengths, (out) => {
     backend.segmentSoftmax(segments.on(backend), scores.storage, out, heads)
   })
 }

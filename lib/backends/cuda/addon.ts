@@ -39,7 +39,8 @@ function tryAll(): LoadedAddon {
   for (const { source, path, open } of candidates()) {
     try {
       if (!existsSync(path)) throw new Error('no such file')
-      const addon = open()
+      // A copy, since V8 takes what require gives for a dictionary, and looks a function up in it at each call.
+      const addon = { ...open() }
       addon.setDeviceErrorFactory(
         (message, code, cudaName) => new DeviceError(message, code as DeviceErrorCode, cudaName),
       )
