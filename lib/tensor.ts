@@ -61,6 +61,7 @@ export class Tensor<D extends DType = DType, R extends number = any> {
     trackInScope(this)
   }
 
+  /** Lengths of the dimensions. */
   get shape(): Shape<R> {
     // Made when it is asked for: to freeze takes longer than all else about a tensor.
     this.#shape ??= Object.freeze(this.#lengths.slice()) as unknown as Shape<R>

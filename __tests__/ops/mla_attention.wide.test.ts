@@ -168,4 +168,18 @@ onEachDevice('mlaAttention on the dimensions of models', (device) => {
       expectSameBits(alone.lse, rowsOf(together.lse, b, sizes.B))
     }
   })
+
+  // From 256 queries on projections take other tiles; with 128 tiles of these the merging kernel would take the splits.
+  test('many queries have the same bits alone and in a batch', () => {
+    const sizes: MlaShape = { B: 2, H: 16, D: 128, Dv: 128, R: 512, Dr: 64, Tq: 256, Tk: 300 }
+    const data = randomMlaData(sizes, 13)
+    const run = (shape: MlaShape, inputs: MlaData) =>
+      attend(mlaCall(shape, inputs, {}, { dtype: 'bfloat16', device }), { numSplits: 2 })
+    const together = run(sizes, data)
+    for (const b of [0, 1]) {
+      const alone = run({ ...sizes, B: 1 }, dataOf(data, b, 2))
+      expectSameBits(alone.out, rowsOf(together.out, b, 2))
+      expectSameBits(alone.lse, rowsOf(together.lse, b, 2))
+    }
+  })
 })

@@ -135,17 +135,6 @@ cudaError_t launchMlaAbsorbed(DType dtype, const MlaAttention& attention, const 
   if (error != cudaSuccess) return error;
 
   const MlaLatentAttention core = coreOf(attention, sizes, workspace.qLatent, workspace.mean);
-  MlaPartials unmerged = {};
-  error = launchMlaLatent(dtype, core, sizes, numSplits, true, &unmerged, workspace.core, target);
-  if (error != cudaSuccess) return error;
-  if (unmerged.out != nullptr) {
-    if (mlaUpTakes(dtype, unmerged, attention, sizes, limits)) {
-      return launchMlaUp(dtype, unmerged, attention, sizes, target);
-    }
-    error = launchMlaCombine(dtype, unmerged, sizes, workspace.mean, attention.lse, target);
-    if (error != cudaSuccess) return error;
-  }
-
   Matmul up = projection(sizes, sizes.valueDim, sizes.rank);
   up.a = workspace.mean;
   up.b = attention.wUpV;
@@ -153,6 +142,18 @@ cudaError_t launchMlaAbsorbed(DType dtype, const MlaAttention& attention, const 
   up.bBatch = sizes.valueDim;
   up.bIsThere = true;
   up.c = attention.out;
+
+  const MlaLatentAttention core = coreOf(attention, sizes, workspace.qLatent, workspace.mean);
+  MlaPartials unmerged = {};
+  error = launchMlaLatent(dtype, core, sizes, numSplits, true, &unmerged, workspace.core, target);
+  if (error != cudaSuccess) return error;
+  if (unmerged.out != nullptr) {
+    if (!up.large && mlaUpTakes(dtype, unmerged, attention, sizes, limits)) {
+      return launchMlaUp(dtype, unmerged, attention, sizes, target);
+    }
+    error = launchMlaCombine(dtype, unmerged, sizes, workspace.mean, attention.lse, target);
+    if (error != cudaSuccess) return error;
+  }
   return launchMatmul(dtype, up, target);
 }
 

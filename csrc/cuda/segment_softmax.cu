@@ -55,8 +55,8 @@ struct SoftmaxArguments {
   int64_t numHubs, numPieces;
   // The first blocks have a row each: the hubs, and rows that no worker keeps in registers.
   unsigned longBlocks;
-  // The blocks after them: equal parts, within which groups' first blocks are counted; ⌈2^32 / partBlocks⌉, 0
-  // where there is one part.
+  // The blocks after them: equal parts, within which groups' first blocks are counted; ⌊2^32 / partBlocks⌋ +
+  // 1, 0 where there is one part.
   unsigned partBlocks, inversePartBlocks;
   Group groups[kMostGroups + 1];  // and where the last one ends
 };
