@@ -1,4 +1,5 @@
 import { ArrayCache } from 'lib/backends/cpu/array_cache'
+import { dtypes } from 'lib/dtype'
 import { csr, emptyCache, gcnAggregate, memory, tensor } from 'warpgraph'
 
 const MiB = 2 ** 20
@@ -19,20 +20,20 @@ describe("the CPU's cache of arrays", () => {
     expect(cache.take('float16', 2 * MiB)).toBeNull()
   })
 
-  test('keeps neither small arrays nor more than 256 MiB, and drops the oldest', () => {
+  test('keeps neither small arrays nor more than 128 MiB, and drops the oldest', () => {
     const cache = new ArrayCache()
     cache.keep(new Float32Array(2 ** 14 - 1))
-    cache.keep(new Float32Array(64 * MiB + 1))
+    cache.keep(new Float32Array(32 * MiB + 1))
     expect(cache.bytes).toBe(0)
     cache.keep(new Float32Array(MiB))
-    cache.keep(new Float32Array(63 * MiB))
-    expect(cache.bytes).toBe(256 * MiB)
+    cache.keep(new Float32Array(31 * MiB))
+    expect(cache.bytes).toBe(128 * MiB)
     cache.keep(new Float32Array(MiB / 4))
-    expect(cache.bytes).toBe(253 * MiB)
+    expect(cache.bytes).toBe(125 * MiB)
     expect(cache.take('float32', MiB)).toBeNull()
     cache.clear()
     expect(cache.bytes).toBe(0)
-    expect(cache.take('float32', 63 * MiB)).toBeNull()
+    expect(cache.take('float32', 31 * MiB)).toBeNull()
   })
 
   test('a result in the memory of a disposed tensor is right', () => {
@@ -55,5 +56,44 @@ describe("the CPU's cache of arrays", () => {
     result.dispose()
     emptyCache('cpu')
     expect(memory('cpu').cachedBytes).toBe(0)
+  })
+
+  test('a full cache costs a small op nothing', () => {
+    const cache = new ArrayCache()
+    for (let i = 0; i < 2048; i++) cache.keep(new Uint16Array(2 ** 15 + i))
+    const start = performance.now()
+    for (let i = 0; i < 1e5; i++) cache.take('float32', 2)
+    for (let i = 0; i < 1e5; i++) cache.take('float32', 2 ** 20)
+    // A search through what is kept takes seconds.
+    expect(performance.now() - start).toBeLessThan(500)
+  })
+
+  test('what is kept is given back when memory is short, and the allocation tried again', () => {
+    emptyCache('cpu')
+    tensor(new Float32Array(MiB), { device: 'cpu' }).dispose()
+    expect(memory('cpu').cachedBytes).toBe(4 * MiB)
+    const x = tensor([1, 2], { device: 'cpu' })
+    const row = dtypes.float16 as { array: Uint16ArrayConstructor }
+    const { array } = row
+    let failures = 1
+    row.array = new Proxy(array, {
+      construct(target, args) {
+        if (failures-- > 0) throw new RangeError('Array buffer allocation failed')
+        return new target(...(args as [number]))
+      },
+    })
+    try {
+      expect(x.cast('float16').dataSync()).toEqual(Float32Array.of(1, 2))
+      expect(memory('cpu').cachedBytes).toBe(0)
+      failures = 2
+      expect(() => x.cast('float16')).toThrow(
+        expect.objectContaining({
+          code: 'ERR_DEVICE_OUT_OF_MEMORY',
+          message: expect.stringMatching(/^cpu is out of memory: asked for 4 bytes/),
+        }),
+      )
+    } finally {
+      row.array = array
+    }
   })
 })

@@ -181,7 +181,7 @@ describe('compareDevices', () => {
       () => 1,
       [],
       { devices: ['gpu'] },
-      `compareDevices: device must be 'cpu', 'cuda' or 'cuda:N', got "gpu"`,
+      `compareDevices: devices[0] must be 'cpu', 'cuda' or 'cuda:N', got "gpu"`,
     ],
     [
       'an option',

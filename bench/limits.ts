@@ -32,11 +32,14 @@ export function measureLimits(device: string): Limits | null {
   }
 }
 
-/** One empty launch, µs. It varies with what else the host does: measured anew between a workload's repeats. */
+/**
+ * One empty launch, µs. It varies with what else the host does: measured anew before each of a workload's repeats, and
+ * within a millisecond, so that the device stays as warm as the workload makes it.
+ */
 export function measureLaunch(device: string): number {
   const addon = loadAddon().addon!
-  addon.measureLaunch(indexOf(device), 100)
-  return addon.measureLaunch(indexOf(device), 5000)
+  addon.measureLaunch(indexOf(device), 20)
+  return addon.measureLaunch(indexOf(device), 200)
 }
 
 const indexOf = (device: string) => Number(device.split(':')[1] ?? 0)

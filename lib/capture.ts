@@ -10,11 +10,10 @@ import { Tensor } from './tensor'
 /** What a captured function may give: a tensor, or arrays and records of them. */
 export type CapturedResult = Tensor | readonly CapturedResult[] | { readonly [name: string]: CapturedResult }
 
-/** The same, and interfaces, which TypeScript takes for no records. */
+/** What a captured function that gives `O` must give, interfaces too. `apply` is what every function has. */
 export type CapturedOf<O> =
   | Tensor
-  | readonly CapturedResult[]
-  | (object & { readonly [K in keyof O]: CapturedResult })
+  | (object & { readonly [K in keyof O]: CapturedOf<O[K]> } & { readonly apply?: never })
 
 /** A captured function. */
 export interface Captured<I extends readonly Tensor[], O> {

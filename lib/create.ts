@@ -60,8 +60,9 @@ export function tensor(data: NumericArray | NestedNumbers, options: TensorOption
   const op = 'tensor'
   refuseInCapture(op, 'data', 'become a tensor outside of capture()')
   checkOptions(op, options, ['shape', 'dtype', 'device'])
+  if (options.dtype !== undefined) checkDType(op, options.dtype)
   const { flat, shape } = flatten(op, data)
-  const dtype = checkDType(op, options.dtype ?? inferDType(op, flat))
+  const dtype = options.dtype ?? inferDType(op, flat)
   const full = resolveShape(op, options.shape ?? shape, flat.length)
   const backend = backendFor(op, options.device)
   const raw = toRaw(op, dtype, flat as ArrayLike<number>)

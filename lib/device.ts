@@ -68,13 +68,13 @@ export function backendFor(op: string, name: string | undefined): Backend {
 }
 
 /** The backend of a named device. */
-export function namedBackend(op: string, name: string): Backend {
+export function namedBackend(op: string, name: string, argument = 'device'): Backend {
   if (name === 'cpu') return cpuBackend
   const isString = typeof name === 'string'
   const index = isString ? /^cuda(?::(0|[1-9]\d*))?$/.exec(name) : null
   if (index === null) {
     const code = isString ? 'ERR_ARG_VALUE' : 'ERR_ARG_TYPE'
-    throw argumentError(code, op, 'device', "be 'cpu', 'cuda' or 'cuda:N'", describe(name))
+    throw argumentError(code, op, argument, "be 'cpu', 'cuda' or 'cuda:N'", describe(name))
   }
   const backend = cudaBackends()[Number(index[1] ?? 0)]
   if (!backend) throw unavailable(op, name, Number(index[1] ?? 0))

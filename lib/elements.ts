@@ -71,9 +71,9 @@ export function toRaw(op: string, dtype: DType, data: ArrayLike<number> | BigInt
     }
     return int32FromBigInts(op, 'data', data as BigInt64Array)
   }
-  if (dtype === 'int32') return int32FromNumbers(op, 'data', data as ArrayLike<number>)
   const numbers = data as ArrayLike<number>
   if (name === undefined) checkNumbers(op, numbers)
+  if (dtype === 'int32') return int32FromNumbers(op, 'data', numbers)
   const raw = new dtypes[dtype].array(numbers.length)
   narrow(dtype, numbers, raw)
   return raw

@@ -164,16 +164,23 @@ interface Pair {
   readonly first: Tensor
   readonly second: Tensor
 }
+interface Outer {
+  readonly pair: Pair
+}
 const pair = capture((y): Pair => ({ first: y, second: y }), [matrix])(matrix)
 pair.second satisfies Tensor
+capture((y): Pair[] => [{ first: y, second: y }], [matrix])(matrix)[0]!.first satisfies Tensor
+capture((y): Outer => ({ pair: { first: y, second: y } }), [matrix])(matrix).pair.second satisfies Tensor
 capture((y) => ({ layers: [{ y }] }), [matrix])(matrix).layers[0]!.y satisfies Tensor<'float32', 2>
 export const captureAny = <T extends Tensor>(fn: (y: Tensor) => T) => capture(fn, [matrix])
 // @ts-expect-error: a number is no result
-capture(() => 5, [matrix])
+capture((_y) => 5, [matrix])
 // @ts-expect-error: nor is nothing
-capture(() => {}, [matrix])
+capture((_y) => {}, [matrix])
 // @ts-expect-error: nor what holds a number
 capture((y) => ({ y, count: 1 }), [matrix])
+// @ts-expect-error: nor a function
+capture((y) => () => y, [matrix])
 // @ts-expect-error: nor a promise
 capture(async (y: Tensor) => y, [matrix])
 // @ts-expect-error: one input was captured

@@ -2,7 +2,6 @@ import { argumentError, checkOptions, describe } from '../argument'
 import { checkCsr, checkDimension, checkSameDevice, checkTensor, checkTogether } from '../check'
 import type { Csr } from '../csr'
 import type { FloatDType } from '../dtype'
-import { isPlainObject } from '../scope'
 import type { Storage } from '../storage'
 import { compute, Tensor } from '../tensor'
 
@@ -64,7 +63,7 @@ function degreeStorages(
     checkSameDevice(op, 'degrees', degrees, 'x', x)
     return [degrees.storage, degrees.storage]
   }
-  if (!isPlainObject(degrees)) {
+  if (Object.prototype.toString.call(degrees) !== '[object Object]') {
     throw argumentError('ERR_ARG_TYPE', op, 'degrees', 'be a Tensor or { dst, src }', describe(degrees))
   }
   const { dst, src } = checkOptions(op, degrees, ['dst', 'src'], 'degrees')

@@ -108,7 +108,7 @@ function chooseDevices(op: string, names: readonly DeviceChoice[] | undefined): 
   if (!Array.isArray(names) || names.length === 0) {
     throw argumentError('ERR_ARG_VALUE', op, 'devices', 'name at least one device', describe(names))
   }
-  return names.map((name) => namedBackend(op, name).device)
+  return names.map((name, i) => namedBackend(op, name, `devices[${i}]`).device)
 }
 
 /** The runs before: one at a time, since each chooses the default device while it lasts. */
