@@ -31,7 +31,7 @@ constexpr int kReduceThreads = 256;
 // the start of a block costs, and make the tiles of a feature matrix overlap more where one ends and the
 // next begins.
 constexpr int kClasses = 4;
-constexpr int kEdgesInTurn = 128;
+constexpr int kEdgesInTurn = 256;
 
 // What a kernel reads of a schedule.
 struct Items {

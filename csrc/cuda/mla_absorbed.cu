@@ -134,7 +134,6 @@ cudaError_t launchMlaAbsorbed(DType dtype, const MlaAttention& attention, const 
                           : launchMatmul(dtype, down, target);
   if (error != cudaSuccess) return error;
 
-  const MlaLatentAttention core = coreOf(attention, sizes, workspace.qLatent, workspace.mean);
   Matmul up = projection(sizes, sizes.valueDim, sizes.rank);
   up.a = workspace.mean;
   up.b = attention.wUpV;

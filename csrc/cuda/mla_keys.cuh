@@ -8,7 +8,7 @@ namespace warpgraph {
 // Keys of a sequence. Lengths may have been computed on the GPU, where nobody checked them.
 __device__ inline int64_t mlaLength(const MlaKeys& keys, int64_t sequence) {
   if (keys.lengths == nullptr) return keys.numKeys;
-  return min(max(int64_t{__ldcg(keys.lengths + sequence)}, int64_t{0}), keys.numKeys);
+  return min(max(int64_t{keys.lengths[sequence]}, int64_t{0}), keys.numKeys);
 }
 
 // How many keys query t sees: the first ones.
@@ -22,7 +22,7 @@ __host__ __device__ inline int64_t mlaSeen(const MlaSizes& sizes, int64_t length
 __device__ inline int64_t mlaRow(const MlaKeys& keys, int64_t sequence, int64_t s) {
   if (keys.blockTable == nullptr) return sequence * keys.numKeys + s;
   const int shift = __ffsll(keys.pageSize) - 1;  // pages are powers of two
-  const int64_t entry = __ldcg(keys.blockTable + sequence * keys.pagesPerSequence + (s >> shift));
+  const int64_t entry = keys.blockTable[sequence * keys.pagesPerSequence + (s >> shift)];
   const int64_t page = min(max(entry, int64_t{0}), keys.numPages - 1);
   return (page << shift) + (s & (keys.pageSize - 1));
 }
