@@ -55,10 +55,11 @@ export function checkOptions<T extends object>(
   value: T | undefined,
   known: readonly (keyof T & string)[],
   argument = 'options',
+  expected = 'be an object',
 ): T {
   if (value === undefined) return noOptions as T
   if (Object.prototype.toString.call(value) !== '[object Object]') {
-    throw argumentError('ERR_ARG_TYPE', op, argument, 'be an object', describe(value))
+    throw argumentError('ERR_ARG_TYPE', op, argument, expected, describe(value))
   }
   for (const key of Object.keys(value)) {
     if (!(known as readonly string[]).includes(key)) {

@@ -71,9 +71,13 @@ export function csrMax<D extends FloatDType>(
   }
 }
 
+/** The largest float16: every dtype holds numbers up to it. */
+const inAllRanges = 65504
+
 /** A number of the dtype's range; an infinity is one. */
 function checkEmpty(op: string, empty: unknown, dtype: FloatDType): void {
   const number = checkNumber(op, 'empty', empty)
-  if (!Number.isFinite(number) || Number.isFinite(rounded(dtype, number))) return
+  if (Math.abs(number) <= inAllRanges || !Number.isFinite(number)) return
+  if (Number.isFinite(rounded(dtype, number))) return
   throw argumentError('ERR_ARG_VALUE', op, 'empty', `be finite in ${dtype}, or infinite`, String(number))
 }

@@ -1,4 +1,4 @@
-import { argumentError, checkOptions, describe } from '../argument'
+import { argumentError, checkOptions } from '../argument'
 import { checkCsr, checkDimension, checkSameDevice, checkTensor, checkTogether } from '../check'
 import type { Csr } from '../csr'
 import type { FloatDType } from '../dtype'
@@ -63,10 +63,8 @@ function degreeStorages(
     checkSameDevice(op, 'degrees', degrees, 'x', x)
     return [degrees.storage, degrees.storage]
   }
-  if (Object.prototype.toString.call(degrees) !== '[object Object]') {
-    throw argumentError('ERR_ARG_TYPE', op, 'degrees', 'be a Tensor or { dst, src }', describe(degrees))
-  }
-  const { dst, src } = checkOptions(op, degrees, ['dst', 'src'], 'degrees')
+  const expected = 'be a Tensor or { dst, src }'
+  const { dst, src } = checkOptions(op, degrees, ['dst', 'src'], 'degrees', expected)
   checkTogether(op, { 'degrees.dst': dst, 'degrees.src': src })
   checkDegrees(op, 'degrees.dst', dst, graph.numDst, "the graph's destination nodes")
   checkDegrees(op, 'degrees.src', src, graph.numSrc, "the graph's source nodes")
