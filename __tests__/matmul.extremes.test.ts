@@ -69,13 +69,15 @@ withMatmul('extremes of the matrix product of the addon', ({ addon, hold, multip
           [128, 512],
           [33, 47],
         ] as const) {
-          const many: Product = { ...plain, dtype, batch: 3, m: 200, n, k, large }
+          const many: Product = { ...plain, dtype, batch: 35, m: 200, n, k, large }
           const { a, b } = operands(many, 5)
           const { values } = multiply(many, a, b)
           for (const [e, m] of [
             [0, 1],
             [1, 40],
-            [2, 70],
+            [2, 64],
+            [33, 65],
+            [34, 70],
           ] as const) {
             const rows = a.slice(e * 200 * k, (e * 200 + m) * k)
             const alone = multiply({ ...many, batch: 1, m }, rows, b.slice(e * k * n, (e + 1) * k * n))

@@ -29,6 +29,9 @@ withMatmul('the matrix product of the addon', ({ check }) => {
         check({ ...plain, dtype, batch: 50, m: 20, n: 260, k: 72, large, transposed: true })
         check({ ...plain, dtype, batch: 40, m: 70, n: 200, k: 24, large, shared: true })
         check({ ...plain, dtype, batch: 12, m: 300, n: 320, k: 72, large, transposed: true })
+        check({ ...plain, dtype, batch: 50, m: 70, n: 136, k: 520, large })
+        check({ ...plain, dtype, batch: 3, m: 64, n: 128, k: 1032, large, transposed: true })
+        check({ ...plain, dtype, batch: 100, m: 65, n: 264, k: 64, large })
       }
     })
 

@@ -13,6 +13,9 @@ cudaError_t launchMatmul(DType dtype, const Matmul& matmul, const LaunchTarget& 
   if (matmulHopperTakes(dtype, matmul, computeCapability)) {
     return launchMatmulHopper(dtype, matmul, target);
   }
+  if (matmulHopperFewTakes(dtype, matmul, computeCapability)) {
+    return launchMatmulHopperFew(dtype, matmul, target);
+  }
   switch (dtype) {
     case DType::kFloat32:
       return matmulHopperFloatTakes(matmul, computeCapability) ? launchMatmulHopperFloat(matmul, target)

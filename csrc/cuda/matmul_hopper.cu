@@ -5,9 +5,7 @@
 // straight from there with wgmma, and hand their results to the copy engine, which writes them while the next
 // tile is computed. Nobody waits for anything but full or empty buffers: the warp-specialised persistent
 // kernel of CUTLASS 3 (github.com/NVIDIA/cutlass). B is read as it lies, with k or with n contiguous.
-#include "cuda/matmul_hopper.cuh"
-#include "cuda/vector.cuh"
-#include "cuda/wgmma.cuh"
+#include "cuda/matmul_hopper_half.cuh"
 
 namespace warpgraph {
 namespace {
@@ -15,14 +13,11 @@ namespace {
 using namespace matmul_hopper;
 
 constexpr int kColumns = 256;
-constexpr int kDepth = 64;  // 128 bytes, the span of the swizzle
 constexpr int kStages = 3;
 constexpr int kConsumers = 2;  // warpgroups
 constexpr int kThreads = (1 + kConsumers) * kWarpgroup;
-constexpr int kRowsOfConsumer = kRows / kConsumers;
+static_assert(kRows == kConsumers * kRowsOfConsumer);
 
-constexpr int kHalf = 2;  // bytes of an element
-constexpr int kBox = 64;  // elements of 128 bytes
 constexpr int kBytesOfA = kRows * kDepth * kHalf;
 constexpr int kBytesOfB = kColumns * kDepth * kHalf;
 constexpr int kStageBytes = kBytesOfA + kBytesOfB;
@@ -30,8 +25,6 @@ constexpr int kBytesOfC = kRowsOfConsumer * kColumns * kHalf;  // of one consume
 constexpr size_t kSharedBytes = kStages * kStageBytes + kConsumers * kBytesOfC + kAlignment;
 
 #if WARPGRAPH_HOPPER
-
-constexpr int kBoxBytes = kBox * kHalf * kBox;  // of a box of B with n contiguous, and of C
 
 struct Barriers {
   uint64_t full[kStages], empty[kStages];
@@ -43,14 +36,13 @@ __device__ void produce(const Matmul& matmul, const Tiles& tiles, const CUtensor
                         const CUtensorMap* mapB, char* stages, Barriers* barriers) {
   const int lane = threadIdx.x % kWarpSize;
   const int boxesOfA = kRows / tiles.boxRows;
-  constexpr int kBoxesOfB = kTransposed ? 1 : kColumns / kBox;
   Turn<kStages> turn;
-  forEachTile<kColumns>(matmul, tiles, [&](const TileOfC& tile) {
+  forEachTile(matmul, tiles, [&](const TileOfC& tile) {
     if (!tile.isLive()) return;
     const int row = rowOfBox(matmul, tiles, tile);
     const int entryA = entryOfA(matmul, tile);
     const int entryB = entryOf(tile, matmul.bBatch);
-    const int column = static_cast<int>(tile.column) + lane * kBox;
+    const int column = static_cast<int>(tile.column);
     for (int k = 0; k < matmul.k; k += kDepth) {
       char* a = stages + turn.stage * kStageBytes;
       char* b = a + kBytesOfA;
@@ -59,50 +51,10 @@ __device__ void produce(const Matmul& matmul, const Tiles& tiles, const CUtensor
       if (lane == 0) barrierExpect(full, kStageBytes);
       __syncwarp();
       if (lane < boxesOfA) copyTile(a + lane * tiles.boxRows * kSpan, mapA, full, k, row, entryA);
-      if (lane < kBoxesOfB) {
-        if constexpr (kTransposed) {
-          copyTile(b, mapB, full, k, column, entryB);
-        } else {
-          copyTile(b + lane * kBoxBytes, mapB, full, column, k, entryB);
-        }
-      }
+      copyB<kTransposed, kColumns>(b, mapB, full, k, column, entryB);
       turn.next();
     }
   });
-}
-
-// Whether a float32 stays finite when it is rounded to the type.
-template <typename T>
-__device__ bool isFiniteAs(float value) {
-  const float limit = std::is_same_v<T, __half> ? 65520.0f : __uint_as_float(0x7f7f8000);
-  return fabsf(value) < limit;
-}
-
-// Rounds a warpgroup's 64×256 sums, zeros from row `live` on, into shared memory in swizzled boxes of 64×64,
-// and says whether all are finite.
-template <typename T>
-__device__ bool roundSums(const float (&sums)[128], int live, char* c) {
-  const int thread = threadIdx.x % kWarpgroup;
-  const int lane = thread % kWarpSize;
-  const int firstRow = thread / kWarpSize * 16;
-  const bool isLive[2] = {firstRow + lane / 4 < live, firstRow + lane / 4 + 8 < live};
-  // Each lane's address in storeMatrices: a row of one of 2×2 matrices of 8×8.
-  const int row = firstRow + lane % 16;
-  bool isFinite = true;
-#pragma unroll
-  for (int pair = 0; pair < kColumns / 16; ++pair) {
-    uint32_t words[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float x = isLive[i % 2] ? sums[pair * 8 + i * 2] : 0.0f;
-      const float y = isLive[i % 2] ? sums[pair * 8 + i * 2 + 1] : 0.0f;
-      isFinite = isFinite && isFiniteAs<T>(x) && isFiniteAs<T>(y);
-      words[i] = detail::narrowPair({x, y}, T{});
-    }
-    const int piece = pair * 2 + lane / 16;
-    storeMatrices(c + piece / 8 * kBoxBytes + row * 128 + (piece % 8 ^ row % 8) * 16, words);
-  }
-  return isFinite;
 }
 
 // One warpgroup: rows 64·consumer and on of the tiles.
@@ -115,7 +67,7 @@ __device__ void consume(const Matmul& matmul, const Tiles& tiles, int consumer, 
     if (threadIdx.x % kWarpSize == 0) barrierArrive(&barriers->empty[stage]);
   };
   Turn<kStages> turn;
-  forEachTile<kColumns>(matmul, tiles, [&](const TileOfC& tile) {
+  forEachTile(matmul, tiles, [&](const TileOfC& tile) {
     float sums[128];
     if (tile.isLive()) {
       int previous = -1;
@@ -123,16 +75,7 @@ __device__ void consume(const Matmul& matmul, const Tiles& tiles, int consumer, 
         const char* a = stages + turn.stage * kStageBytes + consumer * kRowsOfConsumer * kDepth * kHalf;
         const char* b = stages + turn.stage * kStageBytes + kBytesOfA;
         barrierWait(&barriers->full[turn.stage], turn.parity);
-        wgmmaFence();
-#pragma unroll
-        for (int step = 0; step < kDepth / 16; ++step) {
-          const uint64_t matrixA = swizzledMatrix(a + step * 16 * kHalf, 0, kAlignment);
-          const uint64_t matrixB = kTransposed
-                                       ? swizzledMatrix(b + step * 16 * kHalf, 0, kAlignment)
-                                       : swizzledMatrix(b + step * 16 * kBox * kHalf, kBoxBytes, kAlignment);
-          wgmma<T, kTransposed ? 0 : 1>(sums, matrixA, matrixB, k > 0 || step > 0);
-        }
-        wgmmaCommit();
+        multiplyStage<T, kTransposed>(sums, a, b, k == 0);
         // While this product runs the one before is done with its buffer.
         wgmmaWait<1>();
         if (previous >= 0) giveBack(previous);
@@ -146,18 +89,11 @@ __device__ void consume(const Matmul& matmul, const Tiles& tiles, int consumer, 
     if (isFirst) storeWaitRead();
     namedBarrierSync(namedBarrier, kWarpgroup);
     const int64_t row = tile.row + consumer * kRowsOfConsumer;
-    const auto liveHere = min(max(tile.live - row, int64_t{0}), int64_t{kRowsOfConsumer});
-    const bool isFinite = roundSums<T>(sums, static_cast<int>(liveHere), c);
+    const bool isFinite = roundSums<T>(sums, liveFrom(tile, row), c);
     if (!isFinite && matmul.nonFinite != nullptr) *matmul.nonFinite = 1;
     proxyFence();
     namedBarrierSync(namedBarrier, kWarpgroup);
-    if (isFirst && row < matmul.m) {
-      for (int box = 0; box < kColumns / kBox && tile.column + box * kBox < matmul.n; ++box) {
-        storeTile(mapC, c + box * kBoxBytes, static_cast<int>(tile.column) + box * kBox,
-                  static_cast<int>(row), static_cast<int>(tile.b));
-      }
-      storeCommit();
-    }
+    if (isFirst) storeC<kColumns>(matmul, tile, row, c, mapC);
   });
   if (isFirst) storeWaitRead();
 }
@@ -213,13 +149,9 @@ cudaError_t launchMatmulHopper(DType dtype, const Matmul& matmul, const LaunchTa
   CUtensorMap a, b, c;
   cudaError_t error = encodeA(&a, dtype, matmul, tiles);
   if (error != cudaSuccess) return error;
-  error = matmul.bTransposed ? encodeMatrices(&b, dtype, matmul.b, matmul.k, matmul.n, matmul.batch,
-                                              matmul.bRow, matmul.bBatch, kDepth, kColumns)
-                             : encodeMatrices(&b, dtype, matmul.b, matmul.n, matmul.k, matmul.batch,
-                                              matmul.bRow, matmul.bBatch, kBox, kDepth);
+  error = encodeB(&b, dtype, matmul, kColumns);
   if (error != cudaSuccess) return error;
-  error = encodeMatrices(&c, dtype, matmul.c, matmul.n, matmul.m, matmul.batch, matmul.cRow, matmul.cBatch,
-                         kBox, kRowsOfConsumer);
+  error = encodeC(&c, dtype, matmul);
   if (error != cudaSuccess) return error;
 
   const auto blocks = static_cast<unsigned>(std::min(tiles.count, int64_t{target.limits.multiprocessors}));

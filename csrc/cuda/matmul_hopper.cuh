@@ -13,15 +13,16 @@
 namespace warpgraph {
 namespace matmul_hopper {
 
-constexpr int kRows = 128;           // of a tile of C
+constexpr int kRows = 128;           // of a tile of C of many rows
 constexpr int kSpan = 128;           // bytes, of the swizzle
 constexpr int kAlignment = 1024;     // of swizzled tiles
 constexpr int kFewestRowsOfBox = 8;  // the swizzle's period
 constexpr int kWarpgroup = 128;
 
-// The tiles of C: count = batch × rows × columns of them.
+// The tiles of C: count = batch × rows × columns of them, each (tileRows, tileColumns).
 struct Tiles {
   int64_t rows, columns, count;
+  int tileRows, tileColumns;
   int boxRows;  // rows of A that one copy brings
 };
 
@@ -45,14 +46,20 @@ struct Turn {
   }
 };
 
-// Calls body with each tile of this block. Columns go fastest, so that blocks at work share rows of A, and
-// all of B stays in the second-level cache.
-template <int kColumns, typename Body>
+// Columns go fastest, so that blocks at work share rows of A, and all of B stays in the second-level cache.
+template <typename Index>
+__device__ TileOfC tileAt(const Matmul& matmul, const Tiles& tiles, Index index) {
+  const auto rows = static_cast<Index>(tiles.rows), columns = static_cast<Index>(tiles.columns);
+  const int64_t row = index / columns % rows, column = index % columns;
+  const int64_t b = index / columns / rows;
+  return {b, row * tiles.tileRows, column * tiles.tileColumns, liveRows(matmul, b)};
+}
+
+// Calls body with each tile of this block.
+template <typename Body>
 __device__ void forEachTile(const Matmul& matmul, const Tiles& tiles, Body body) {
   for (int64_t index = blockIdx.x; index < tiles.count; index += gridDim.x) {
-    const int64_t row = index / tiles.columns;
-    const int64_t b = row / tiles.rows;
-    body(TileOfC{b, row % tiles.rows * kRows, index % tiles.columns * kColumns, liveRows(matmul, b)});
+    body(tileAt(matmul, tiles, index));
   }
 }
 
@@ -83,9 +90,9 @@ inline int64_t storedRows(const Matmul& matmul) {
 }
 
 // Rows of A that lie together and begin where a tile's do; less than kFewestRowsOfBox: too few to copy.
-inline int rowsOfBox(const PagedRows& pages) {
-  if (pages.blockTable == nullptr) return kRows;
-  int rows = kRows;
+inline int rowsOfBox(const PagedRows& pages, int tileRows = kRows) {
+  if (pages.blockTable == nullptr) return tileRows;
+  int rows = tileRows;
   while (rows >= kFewestRowsOfBox && (pages.pageSize % rows != 0 || pages.firstRow % rows != 0)) rows /= 2;
   return rows;
 }
@@ -111,13 +118,15 @@ bool canCopyAll(const Matmul& matmul) {
          canCopy<T>(matmul.c, matmul.cRow, matmul.cBatch) && (matmul.cBatch > 0 || matmul.batch == 1);
 }
 
-inline Tiles dealTiles(const Matmul& matmul, int64_t columns) {
+inline Tiles dealTiles(const Matmul& matmul, int columns, int rows = kRows) {
   const auto parts = [](int64_t size, int64_t part) { return (size + part - 1) / part; };
   Tiles tiles;
-  tiles.rows = parts(matmul.m, kRows);
+  tiles.rows = parts(matmul.m, rows);
   tiles.columns = parts(matmul.n, columns);
   tiles.count = matmul.batch * tiles.rows * tiles.columns;
-  tiles.boxRows = rowsOfBox(matmul.pages);
+  tiles.tileRows = rows;
+  tiles.tileColumns = columns;
+  tiles.boxRows = rowsOfBox(matmul.pages, rows);
   return tiles;
 }
 

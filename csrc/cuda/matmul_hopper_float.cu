@@ -64,7 +64,7 @@ __device__ void produce(const Matmul& matmul, const Tiles& tiles, const CUtensor
   const int lane = threadIdx.x % kWarpSize;
   const int boxesOfA = kRows / tiles.boxRows;
   Turn<kStages> turn;
-  forEachTile<kColumns>(matmul, tiles, [&](const TileOfC& tile) {
+  forEachTile(matmul, tiles, [&](const TileOfC& tile) {
     if (!tile.isLive()) return;
     const int row = rowOfBox(matmul, tiles, tile);
     const int entryA = entryOfA(matmul, tile);
@@ -91,7 +91,7 @@ __device__ void convert(const Matmul& matmul, const Tiles& tiles, const Shared& 
   const int column = threadIdx.x % kWarpgroup;
   Turn<kStages> turn;
   Turn<kConverted> next;
-  forEachTile<kColumns>(matmul, tiles, [&](const TileOfC& tile) {
+  forEachTile(matmul, tiles, [&](const TileOfC& tile) {
     if (!tile.isLive()) return;
     for (int k = 0; k < matmul.k; k += kDepth) {
       const char* from = shared.stages + turn.stage * kStageBytes + kBytesOfA + column * sizeof(float);
@@ -159,7 +159,7 @@ __device__ void consume(const Matmul& matmul, const Tiles& tiles, int consumer, 
   const int line = consumer * kRowsOfConsumer + threadIdx.x % kWarpgroup / kWarpSize * 16 + lane % 16;
   Turn<kStages> turn;
   Turn<kConverted> next;
-  forEachTile<kColumns>(matmul, tiles, [&](const TileOfC& tile) {
+  forEachTile(matmul, tiles, [&](const TileOfC& tile) {
     float sums[64];
 #pragma unroll
     for (float& sum : sums) sum = 0.0f;

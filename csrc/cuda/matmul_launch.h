@@ -25,7 +25,11 @@ cudaError_t launchMatmulBfloat16(const Matmul& matmul, const LaunchTarget& targe
 bool matmulHopperTakes(DType dtype, const Matmul& matmul, int computeCapability);
 cudaError_t launchMatmulHopper(DType dtype, const Matmul& matmul, const LaunchTarget& target);
 
-// The same of float32, with n contiguous in B.
+// The others of halves, as far as the copy engine can follow.
+bool matmulHopperFewTakes(DType dtype, const Matmul& matmul, int computeCapability);
+cudaError_t launchMatmulHopperFew(DType dtype, const Matmul& matmul, const LaunchTarget& target);
+
+// Large products of float32, with n contiguous in B.
 bool matmulHopperFloatTakes(const Matmul& matmul, int computeCapability);
 cudaError_t launchMatmulHopperFloat(const Matmul& matmul, const LaunchTarget& target);
 

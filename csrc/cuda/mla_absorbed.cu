@@ -3,7 +3,6 @@
 #include "cuda/matmul.h"
 #include "cuda/mla_absorb.h"
 #include "cuda/mla_decode_hopper.h"
-#include "cuda/mla_down.h"
 #include "cuda/mla_paths.h"
 #include "cuda/mla_plain.h"
 #include "cuda/mla_up.h"
@@ -129,9 +128,7 @@ cudaError_t launchMlaAbsorbed(DType dtype, const MlaAttention& attention, const 
   down.bBatch = sizes.headDim;
   down.bTransposed = true;
   down.c = workspace.qLatent;
-  cudaError_t error = !down.large && mlaDownTakes(dtype, attention, sizes, limits)
-                          ? launchMlaDown(dtype, attention, sizes, workspace.qLatent, target)
-                          : launchMatmul(dtype, down, target);
+  cudaError_t error = launchMatmul(dtype, down, target);
   if (error != cudaSuccess) return error;
 
   Matmul up = projection(sizes, sizes.valueDim, sizes.rank);

@@ -10,7 +10,8 @@
 namespace warpgraph {
 
 // On compute capability 9.0, half types, as many heads and rows as fill the card just once. The choice may
-// depend on the batch, since the bits are the same.
+// depend on the batch, since the bits are the same: mma.sync, of which this kernel is made, and wgmma, of
+// which launchMatmul() is, gave the same in all that was tried, which nothing promises.
 bool mlaUpTakes(DType dtype, const MlaPartials& partials, const MlaAttention& attention,
                 const MlaSizes& sizes, const DeviceLimits& limits);
 
