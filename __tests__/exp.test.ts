@@ -1,7 +1,9 @@
 import fc from 'fast-check'
-import { exp } from 'lib/backends/cpu/exp'
+import { exp, prepareExp } from 'lib/backends/cpu/exp'
 import { segmentSoftmax, segments, tensor } from 'warpgraph'
 import { softmax } from './definitions'
+
+beforeAll(prepareExp)
 
 const expectMathExp = (x: number) =>
   expect(Math.abs(exp(x) - Math.exp(x))).toBeLessThanOrEqual(4e-16 * Math.exp(x))
@@ -47,22 +49,45 @@ describe("the CPU's exponential", () => {
 })
 
 describe('segmentSoftmax on the CPU', () => {
-  // The first score of a segment stands for its greatest as long as no other lies 24 above it.
-  test.each([
-    ['just below 24', [0, 23.9, 12]],
-    ['at 24', [0, 24, 23.99]],
-    ['far above', [-60, 3, 45]],
-    ['far above, not at once', [0, 10, 20, 30, 40]],
-    ['far below', [0, -100, -103]],
-  ])('scores %s the first one', (_, scores) => {
-    const data = Float32Array.from(scores)
-    const exact = softmax(Int32Array.of(0, data.length), data, 1)
-    const result = segmentSoftmax(segments([0, data.length]), tensor(data, { device: 'cpu' })).dataSync()
-    result.forEach((weight, i) => {
-      // A rounding to float32, or half of its least number, after few in double precision.
-      expect(Math.abs(weight - exact[i]!)).toBeLessThanOrEqual(
-        1.001 * Math.max(2 ** -24 * exact[i]!, 2 ** -150),
-      )
+  // The first score of a segment stands for its greatest as long as no other lies 24 above it. Four heads are computed side
+  // by side, the others one by one; the last head has the scores, the others small ones.
+  describe.each([1, 3, 4, 5, 8])('of %d heads', (heads) => {
+    test.each([
+      ['just below 24', [0, 23.9, 12]],
+      ['at 24', [0, 24, 23.99]],
+      ['far above', [-60, 3, 45]],
+      ['far above, not at once', [0, 10, 20, 30, 40]],
+      ['far below', [0, -100, -103]],
+      ['above −∞', [-Infinity, 1, 2]],
+    ])('scores %s the first one', (_, scores) => {
+      const numEdges = scores.length
+      const data = Float32Array.from({ length: numEdges * heads }, (_, at) => Math.sin(at))
+      for (const [e, score] of scores.entries()) data[e * heads + heads - 1] = score
+      const exact = softmax(Int32Array.of(0, numEdges), data, heads)
+      const given = tensor(data, { shape: [numEdges, heads], device: 'cpu' })
+      const result = segmentSoftmax(segments([0, numEdges]), given).dataSync()
+      result.forEach((weight, i) => {
+        // A rounding to float32, or half of its least number, after few in double precision.
+        expect(Math.abs(weight - exact[i]!)).toBeLessThanOrEqual(
+          1.001 * Math.max(2 ** -24 * exact[i]!, 2 ** -150),
+        )
+      })
     })
+
+    test.each([NaN, Infinity, -Infinity])('an edge alone of score %d', (score) => {
+      const data = new Float32Array(heads).fill(1)
+      data[heads - 1] = score
+      const given = tensor(data, { shape: [1, heads], device: 'cpu' })
+      const expected = new Float32Array(heads).fill(1)
+      expected[heads - 1] = score === -Infinity ? 0 : NaN
+      expect(segmentSoftmax(segments([0, 1]), given).dataSync()).toEqual(expected)
+    })
+  })
+
+  test.each([2 ** 16, 2 ** 16 + 1])('a segment of %d edges, and one of one edge', (numEdges) => {
+    const scores = tensor(new Float32Array(5 * (numEdges + 1)), { shape: [numEdges + 1, 5], device: 'cpu' })
+    const weights = segmentSoftmax(segments([0, numEdges, numEdges + 1]), scores).dataSync()
+    expect(new Set(weights.subarray(0, -5))).toEqual(new Set([Math.fround(1 / numEdges)]))
+    expect(weights.slice(-5)).toEqual(new Float32Array(5).fill(1))
   })
 })

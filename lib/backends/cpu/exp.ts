@@ -3,12 +3,16 @@ const highest = 24
 /** Steps of the table per unit. */
 const steps = 256
 
-/** exp of the multiples of 1/steps. The ends stand for all that lies beyond: 0 and NaN. */
-const table = Float64Array.from({ length: (highest - lowest) * steps + 1 }, (_, i) =>
-  Math.exp(lowest + i / steps),
-)
-table[0] = 0
-table[table.length - 1] = NaN
+/** exp of the multiples of 1/steps, once it is filled. The ends stand for all that lies beyond: 0 and NaN. */
+const table = new Float64Array((highest - lowest) * steps + 1)
+
+/** Fills the table when it is first called, which takes 2 ms: to be called before `exp`. */
+export function prepareExp(): void {
+  const last = table.length - 1
+  if (Number.isNaN(table[last]!)) return
+  for (let i = 1; i < last; i++) table[i] = Math.exp(lowest + i / steps)
+  table[last] = NaN
+}
 
 /** 1.5·2^52: a number is rounded to a whole one by adding this and taking it away. */
 const rounder = 1.5 * 2 ** 52

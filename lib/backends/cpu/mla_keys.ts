@@ -1,6 +1,6 @@
 import { argumentError } from '../../argument'
 import type { MlaKeys, MlaSizes } from '../../backend'
-import { exp } from './exp'
+import { exp, prepareExp } from './exp'
 
 /** The keys as arrays; shapes as in the public function. */
 export interface KeyArrays extends Pick<MlaKeys, 'numKeys' | 'pageSize' | 'numPages' | 'pagesPerSequence'> {
@@ -60,6 +60,7 @@ export function rowsOf(x: Float32Array, rows: Float64Array, width: number): Floa
  * is above −∞. Returns the natural logarithm of Σ exp(logit).
  */
 export function softmax(logits: Float64Array, count: number, scale: number): number {
+  prepareExp()
   let max = -Infinity
   for (let s = 0; s < count; s++) {
     const logit = logits[s]! * scale

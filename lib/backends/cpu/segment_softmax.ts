@@ -1,4 +1,4 @@
-import { exp } from './exp'
+import { exp, prepareExp } from './exp'
 
 /**
  * Softmax over each segment's edges, per head: out[e] = exp(x[e] − m) / Σ exp(x − m), for any m.
@@ -11,29 +11,114 @@ export function segmentSoftmax(
   heads: number,
   out: Float32Array,
 ): void {
-  // The exponentials of one segment and head, in double precision: they are the costly part, and needed twice.
-  const exponentials = new Float64Array(longestSegment(rowPtr))
+  prepareExp()
+  const longest = longestSegment(rowPtr)
+  const sideBySide = longest <= mostSideBySide
+  const exponentials = sideBySide ? new Array<number>(4 * longest).fill(NaN) : new Float64Array(longest)
   for (let i = 0; i + 1 < rowPtr.length; i++) {
     const begin = rowPtr[i]! * heads
     const end = rowPtr[i + 1]! * heads
     if (begin === end) continue
-    for (let first = begin; first < begin + heads; first++) {
-      // The first score does for m unless others lie far above it; finding the maximum takes as long as all the rest.
-      let sum = exponentiate(scores, first, end, heads, scores[first]!, exponentials)
-      if (Number.isNaN(sum)) {
-        sum = exponentiate(scores, first, end, heads, maximum(scores, first, end, heads), exponentials)
-      }
-      const inverse = sum === 0 ? 0 : 1 / sum // 0: all are −∞
-      let at = first
-      let j = 0
-      for (; at + heads < end; at += 2 * heads) {
-        out[at] = exponentials[j]! * inverse
-        out[at + heads] = exponentials[j + 1]! * inverse
-        j += 2
-      }
-      if (at < end) out[at] = exponentials[j]! * inverse
+    let first = begin
+    if (sideBySide) {
+      const four = exponentials as number[]
+      while (first + 4 <= begin + heads && fourHeads(scores, first, end, heads, four, out)) first += 4
     }
+    for (; first < begin + heads; first++) oneHead(scores, first, end, heads, exponentials, out)
   }
+}
+
+/**
+ * The exponentials of one segment, in double precision: the costly part, and needed twice. An array is read and written with
+ * fewer checks than a typed one, of which V8 asks at each access whether its memory is gone, once any was: as soon as, say,
+ * the memory of a WebAssembly module grew.
+ */
+type Exponentials = number[] | Float64Array
+
+/** The edges of the longest segment whose exponentials of four heads are kept in JavaScript's own memory: 2 MB. */
+const mostSideBySide = 2 ** 16
+
+/**
+ * The softmax of four heads side by side, from the first edge's scores at `first` on. One walk over the edges does for all:
+ * at every turn V8 checks anew what the arrays are, and most segments are short. Returns false, with nothing written,
+ * where a score is not finite or lies far above the first one.
+ */
+function fourHeads(
+  scores: Float32Array,
+  first: number,
+  end: number,
+  heads: number,
+  exponentials: number[],
+  out: Float32Array,
+): boolean {
+  // The first score does for m unless others lie far above it; finding the maximum takes as long as all the rest.
+  const m0 = scores[first]!
+  const m1 = scores[first + 1]!
+  const m2 = scores[first + 2]!
+  const m3 = scores[first + 3]!
+  // The first edge's exponential is 1, or NaN where its score is not finite.
+  let sum0 = 1 + (m0 - m0)
+  let sum1 = 1 + (m1 - m1)
+  let sum2 = 1 + (m2 - m2)
+  let sum3 = 1 + (m3 - m3)
+  let j = 0
+  for (let at = first + heads; at < end; at += heads) {
+    const a = exp(scores[at]! - m0)
+    const b = exp(scores[at + 1]! - m1)
+    const c = exp(scores[at + 2]! - m2)
+    const d = exp(scores[at + 3]! - m3)
+    exponentials[j] = a
+    exponentials[j + 1] = b
+    exponentials[j + 2] = c
+    exponentials[j + 3] = d
+    sum0 += a
+    sum1 += b
+    sum2 += c
+    sum3 += d
+    j += 4
+  }
+  if (Number.isNaN(sum0 + sum1 + sum2 + sum3)) return false
+  const inverse0 = 1 / sum0
+  const inverse1 = 1 / sum1
+  const inverse2 = 1 / sum2
+  const inverse3 = 1 / sum3
+  out[first] = inverse0
+  out[first + 1] = inverse1
+  out[first + 2] = inverse2
+  out[first + 3] = inverse3
+  j = 0
+  for (let at = first + heads; at < end; at += heads) {
+    out[at] = exponentials[j]! * inverse0
+    out[at + 1] = exponentials[j + 1]! * inverse1
+    out[at + 2] = exponentials[j + 2]! * inverse2
+    out[at + 3] = exponentials[j + 3]! * inverse3
+    j += 4
+  }
+  return true
+}
+
+/** The softmax of one head, from the first edge's score at `first` on. */
+function oneHead(
+  scores: Float32Array,
+  first: number,
+  end: number,
+  heads: number,
+  exponentials: Exponentials,
+  out: Float32Array,
+): void {
+  let sum = exponentiate(scores, first, end, heads, scores[first]!, exponentials)
+  if (Number.isNaN(sum)) {
+    sum = exponentiate(scores, first, end, heads, maximum(scores, first, end, heads), exponentials)
+  }
+  const inverse = sum === 0 ? 0 : 1 / sum // 0: all are −∞
+  let at = first
+  let j = 0
+  for (; at + heads < end; at += 2 * heads) {
+    out[at] = exponentials[j]! * inverse
+    out[at + heads] = exponentials[j + 1]! * inverse
+    j += 2
+  }
+  if (at < end) out[at] = exponentials[j]! * inverse
 }
 
 /** exp(x − m) of every heads-th score from `first` on, and their sum; NaN where one lies far above m. */
@@ -43,7 +128,7 @@ function exponentiate(
   end: number,
   heads: number,
   m: number,
-  exponentials: Float64Array,
+  exponentials: Exponentials,
 ): number {
   const own = scores[first]! - m
   let sum = own === 0 ? 1 : exp(own) // mostly it is m itself
