@@ -89,8 +89,19 @@ const early: Float32Array = floats.data()
 floats.dtype = 'int32'
 // @ts-expect-error: read-only
 matrix.shape[0] = 3
+// @ts-expect-error: read-only
+floats.size = 3
 // @ts-expect-error: a tensor is made by tensor(), not by hand
 const handmade: Tensor = { dtype: 'float32', shape: [1], size: 1, rank: 1, device: 'cpu' }
+
+// @ts-expect-error: nor by its constructor
+new warpgraph.Tensor()
+// @ts-expect-error: nor with data
+new warpgraph.Tensor([1, 2], [2])
+// @ts-expect-error: nor are there tensors of other classes
+class Mine extends warpgraph.Tensor {}
+declare const something: unknown
+if (something instanceof warpgraph.Tensor) something satisfies Tensor
 
 const kept = scope(() => ({ values: matrix, count: 1 }))
 same<typeof kept, { values: Tensor<'float32', 2>; count: number }>(true)
@@ -111,4 +122,4 @@ fromNdarray({ data: Int32Array.of(1) })
   short.dispose()
 }
 
-export = { asMatrix, asVector, asCube, asHalf, anyTensor, wrong, early, handmade }
+export = { Mine, asMatrix, asVector, asCube, asHalf, anyTensor, wrong, early, handmade }
