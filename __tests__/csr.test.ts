@@ -105,6 +105,20 @@ function structure(graph: Csr): unknown {
   }
 }
 
+test.each(['numRows', 'numDst', 'numSrc', 'numEdges', 'isSquare', 'rowPtr', 'colIdx', 'disposed'] as const)(
+  '%s of a graph cannot be set',
+  (name) => {
+    const graph = csr([0, 1, 3], [1, 0, 1])
+    const before = graph[name]
+    expect(() => Object.assign(graph, { [name]: 9 })).toThrow(TypeError)
+    expect(graph[name]).toEqual(before)
+  },
+)
+
+test('graphs and segments have no fields of their own that could be set', () => {
+  expect([csr([0, 1], [0]), segments([0, 1])].flatMap(Reflect.ownKeys)).toEqual([])
+})
+
 test.each<[string, Csr]>([
   ['number[]', csr([0, 1, 3], [1, 0, 1])],
   ['Int32Array', csr(Int32Array.of(0, 1, 3), Int32Array.of(1, 0, 1))],

@@ -19,6 +19,7 @@ import { argumentErrorWith, refused } from './refused'
 // biome-ignore lint/suspicious/noExplicitAny: wrong arguments are the point
 type Untyped = (...args: any[]) => unknown
 const make: Untyped = tensor
+const AnyTensor = Tensor as unknown as new (...args: unknown[]) => Tensor
 const deviceForms = "device must be 'cpu', 'cuda' or 'cuda:N'"
 const isData = 'be a number, an array or a typed array (an ndarray goes to fromNdarray)'
 const four = () => tensor([1, 2, 3, 4], { device: 'cpu' })
@@ -50,13 +51,14 @@ refused('ERR_ARG_TYPE', [
   ],
   ['tensor: data must hold numbers, got string at index 0', () => make(['1'], { dtype: 'int32' })],
   ['tensor: data must hold numbers, got an array of length 1 at index 1', () => make([[1], [[2]]])],
-  [
-    'new Tensor: data must be given to tensor() or fromNdarray(), got undefined',
-    () => new (Tensor as unknown as new () => Tensor)(),
-  ],
+  ['new Tensor: data must be given to tensor() or fromNdarray(), got undefined', () => new AnyTensor()],
   [
     'new Tensor: data must be given to tensor() or fromNdarray(), got an array of length 2',
-    () => new Tensor([1, 2] as never, [2]),
+    () => new AnyTensor([1, 2], [2]),
+  ],
+  [
+    'new Tensor: data must be given to tensor() or fromNdarray(), got Float32Array',
+    () => new (class extends AnyTensor {})(Float32Array.of(1)),
   ],
   ['tensor: shape must be an array of lengths, got number 2', () => make([1, 2], { shape: 2 })],
   ['tensor: options must be an object, got an array of length 1', () => make([1, 2], [2])],

@@ -212,7 +212,7 @@ onEachDevice('scope', (device) => {
     process.on('unhandledRejection', listen)
     try {
       const late = () => Promise.resolve().then(() => Promise.reject(new Error('later')))
-      expect(() => scope(late)).toThrow('fn must be synchronous')
+      expect(() => scope(late as () => unknown)).toThrow('fn must be synchronous')
       await new Promise((resolve) => setTimeout(resolve, 20))
       expect(unhandled).toEqual([])
     } finally {

@@ -139,6 +139,18 @@ onEachDevice('tensor()', (device) => {
     expect(t.shape).toEqual([2])
   })
 
+  test.each(['dtype', 'shape', 'rank', 'size', 'device', 'disposed'] as const)('%s cannot be set', (name) => {
+    using t = tensor([1, 2], { device })
+    const before = t[name]
+    expect(() => Object.assign(t, { [name]: 'int32' })).toThrow(TypeError)
+    expect(t[name]).toEqual(before)
+  })
+
+  test('has no fields of its own that could be set', () => {
+    using t = tensor([1, 2], { device })
+    expect(Reflect.ownKeys(t)).toEqual([])
+  })
+
   test('an int32 tensor is immutable as well', () => {
     const source = Int32Array.of(1, 2)
     using t = tensor(source, { device })

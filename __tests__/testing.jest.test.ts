@@ -1,5 +1,5 @@
 import { expect as imported } from '@jest/globals'
-import { memory, tensor } from 'warpgraph'
+import { csr, memory, segments, tensor } from 'warpgraph'
 import { testDevices } from './devices'
 import 'warpgraph/testing/jest'
 
@@ -153,6 +153,17 @@ describe.each(testDevices)('toBeCloseToTensor on %s', (device) => {
     expect(of([1, 2])).not.toEqual(of([1, 2], 'float16'))
     expect(of([1, 2])).not.toEqual(of([1, 2]).reshape([2, 1]))
     expect(of([1])).not.toEqual([1])
+  })
+
+  test('lets toEqual see the edges', () => {
+    expect(csr([0, 2], [0, 1], { numSrc: 2 })).toEqual(csr([0, 2], [0, 1], { numSrc: 2 }))
+    expect(csr([0, 2], [0, 1], { numSrc: 2 })).not.toEqual(csr([0, 2], [0, 1], { numSrc: 3 }))
+    expect(csr([0, 1, 2], [0, 1])).not.toEqual(csr([0, 1, 2], [1, 1]))
+    expect(csr([0, 1, 2], [0, 1])).not.toEqual(csr([0, 2, 2], [0, 1]))
+    expect(csr([0, 1, 2], [0, 1])).not.toEqual(segments([0, 1, 2]))
+    expect({ y: [segments([0, 1, 2])] }).toEqual({ y: [segments([0, 1, 2])] })
+    expect(segments([0, 1, 2])).not.toEqual(segments([0, 2, 2]))
+    expect(segments([0])).not.toEqual([0])
   })
 
   test('makes nothing that stays', () => {

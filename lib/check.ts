@@ -67,18 +67,6 @@ export function checkTogether(op: string, values: Readonly<Record<string, unknow
   )
 }
 
-/** A tensor has the dtype of the call's first; one that was not given has any. */
-export function checkSameDType(
-  op: string,
-  name: string,
-  tensor: Tensor | undefined,
-  firstName: string,
-  first: Tensor,
-): void {
-  if (tensor === undefined || tensor.dtype === first.dtype) return
-  throw argumentError('ERR_DTYPE', op, name, `have ${firstName}'s dtype ${first.dtype}`, tensor.dtype)
-}
-
 /** A tensor lies on the device of the call's first; one that was not given lies anywhere. */
 export function checkSameDevice(
   op: string,
@@ -90,6 +78,20 @@ export function checkSameDevice(
   if (tensor === undefined || tensor.device === first.device) return
   const expected = `be on ${firstName}'s device ${first.device}`
   throw argumentError('ERR_DEVICE_MISMATCH', op, name, expected, tensor.device)
+}
+
+/** The same, and a tensor has the dtype of the call's first. */
+export function checkAlike(
+  op: string,
+  name: string,
+  tensor: Tensor | undefined,
+  firstName: string,
+  first: Tensor,
+): void {
+  if (tensor !== undefined && tensor.dtype !== first.dtype) {
+    throw argumentError('ERR_DTYPE', op, name, `have ${firstName}'s dtype ${first.dtype}`, tensor.dtype)
+  }
+  checkSameDevice(op, name, tensor, firstName, first)
 }
 
 export function checkSegments(op: string, value: unknown): Segments {

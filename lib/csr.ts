@@ -14,29 +14,29 @@ export type IndexArray = Int32Array | BigInt64Array | readonly number[]
  * immutable, and checked once when made.
  */
 export class Segments {
-  protected readonly pointers: Int32Array
-  protected readonly copies = new Map<Backend, DeviceCopy>()
+  readonly #pointers: Int32Array
+  readonly #copies = new Map<Backend, DeviceCopy>()
   #disposed = false
 
   /** @internal */
   constructor(op: string, rowPtr: IndexArray) {
-    this.pointers = indexArray(op, 'rowPtr', rowPtr)
-    checkRowPtr(op, this.pointers)
+    this.#pointers = indexArray(op, 'rowPtr', rowPtr)
+    checkRowPtr(op, this.#pointers)
   }
 
   /** Number of segments (rows of the graph). */
   get numRows(): number {
-    return this.pointers.length - 1
+    return this.#pointers.length - 1
   }
 
   /** Number of edges, over all segments. */
   get numEdges(): number {
-    return this.pointers[this.numRows]!
+    return this.#pointers[this.numRows]!
   }
 
   /** A copy of the row pointer: `numRows + 1` elements. */
   get rowPtr(): Int32Array {
-    return this.pointers.slice()
+    return this.#pointers.slice()
   }
 
   get disposed(): boolean {
@@ -46,8 +46,8 @@ export class Segments {
   /** Gives back what the graph holds on devices. Using it afterwards is an error; disposing again does nothing. */
   dispose(): void {
     this.#disposed = true
-    for (const copy of this.copies.values()) copy.drop()
-    this.copies.clear()
+    for (const copy of this.#copies.values()) copy.drop()
+    this.#copies.clear()
   }
 
   [Symbol.dispose](): void {
@@ -68,20 +68,22 @@ export class Segments {
     return this.copyOn(backend).structure
   }
 
+  /** @internal */
   protected copyOn(backend: Backend): DeviceCopy {
-    let copy = this.copies.get(backend)
+    let copy = this.#copies.get(backend)
     if (copy === undefined) {
       if (isRecording()) refuseInCapture('capture', 'graph', 'be made outside of capture()')
-      copy = this.makeCopy(backend)
-      this.copies.set(backend, copy)
+      copy = this.makeCopy(backend, this.#pointers)
+      this.#copies.set(backend, copy)
     }
     return copy
   }
 
-  protected makeCopy(backend: Backend): DeviceCopy {
+  /** @internal */
+  protected makeCopy(backend: Backend, pointers: Int32Array): DeviceCopy {
     const { numRows, numEdges } = this
-    const rowPtr = backend.upload('int32', this.pointers)
-    return new DeviceCopy([rowPtr], this.pointers, (derived) => ({ numRows, numEdges, rowPtr, derived }))
+    const rowPtr = backend.upload('int32', pointers)
+    return new DeviceCopy([rowPtr], pointers, (derived) => ({ numRows, numEdges, rowPtr, derived }))
   }
 }
 
@@ -91,21 +93,25 @@ export class Segments {
  */
 export class Csr extends Segments {
   readonly #colIdx: Int32Array
-  /** Number of source nodes: rows of the features that ops read. */
-  readonly numSrc: number
+  readonly #numSrc: number
 
   /** @internal */
   constructor(op: string, rowPtr: IndexArray, colIdx: IndexArray, numSrc: number | undefined) {
     super(op, rowPtr)
     this.#colIdx = indexArray(op, 'colIdx', colIdx)
-    this.numSrc = numSrc === undefined ? this.numRows : numSrc
-    if (typeof this.numSrc !== 'number') {
+    this.#numSrc = numSrc === undefined ? this.numRows : numSrc
+    if (typeof this.#numSrc !== 'number') {
       throw argumentError('ERR_ARG_TYPE', op, 'numSrc', numSrcRange, describe(numSrc))
     }
-    if (!Number.isInteger(this.numSrc) || this.numSrc < 0 || this.numSrc > 2147483647) {
+    if (!Number.isInteger(this.#numSrc) || this.#numSrc < 0 || this.#numSrc > 2147483647) {
       throw argumentError('ERR_ARG_VALUE', op, 'numSrc', numSrcRange, describe(numSrc))
     }
-    checkColIdx(op, this.#colIdx, this.numEdges, this.numSrc)
+    checkColIdx(op, this.#colIdx, this.numEdges, this.#numSrc)
+  }
+
+  /** Number of source nodes: rows of the features that ops read. */
+  get numSrc(): number {
+    return this.#numSrc
   }
 
   /** Number of destination nodes, the rows of the graph. */
@@ -134,14 +140,15 @@ export class Csr extends Segments {
     return derived.get('degrees', (rowPtr) => backend.upload('float32', rowLengths(rowPtr)))
   }
 
-  protected override makeCopy(backend: Backend): DeviceCopy {
+  /** @internal */
+  protected override makeCopy(backend: Backend, pointers: Int32Array): DeviceCopy {
     const { numRows, numEdges, numSrc } = this
     return release((keep) => {
-      const rowPtr = keep(backend.upload('int32', this.pointers))
+      const rowPtr = keep(backend.upload('int32', pointers))
       const colIdx = keep(backend.upload('int32', this.#colIdx))
       return new DeviceCopy(
         [rowPtr.retain(), colIdx.retain()],
-        this.pointers,
+        pointers,
         (derived): DeviceCsr => ({ numRows, numEdges, numSrc, rowPtr, colIdx, derived }),
       )
     })

@@ -23,6 +23,12 @@ export function trackInScope(tensor: Disposable): void {
 }
 
 /**
+ * What a synchronous function gives: anything but a promise. A generic function that hands its callback on to `scope`
+ * takes a `() => Synchronous<T>` too.
+ */
+export type Synchronous<T> = T extends { readonly then: (...args: never) => unknown } ? never : T
+
+/**
  * Runs `fn` and disposes every tensor made inside, except those in its result (a tensor, or arrays, plain
  * objects, maps and sets of them, however deep; not what other objects hold), which pass to the surrounding scope.
  * When `fn` throws, everything made inside is disposed.
@@ -34,7 +40,7 @@ export function trackInScope(tensor: Disposable): void {
  * @throws TypeError (`ERR_ARG_TYPE`) when `fn` is not a function or is asynchronous: a scope ends when `fn` returns,
  * and an asynchronous function returns before its work is done. Use `using` or `dispose()` there.
  */
-export function scope<T>(fn: () => T): T {
+export function scope<T>(fn: () => Synchronous<T>): T {
   if (typeof fn !== 'function') {
     throw argumentError('ERR_ARG_TYPE', 'scope', 'fn', 'be a function', describe(fn))
   }

@@ -40,25 +40,36 @@ export type Nested = number | Nested[]
  */
 // biome-ignore lint/suspicious/noExplicitAny: a rank not told by the type fits wherever a rank is asked for.
 export class Tensor<D extends DType = DType, R extends number = any> {
-  readonly dtype: D
-  /** Number of elements. */
-  readonly size: number
   readonly #storage: Storage
   readonly #lengths: Shape<R>
   #shape: Shape<R> | null = null
   #disposed = false
 
-  /** @internal Takes over one ownership of the storage, and the lengths: nobody writes to them any more. */
-  constructor(storage: Storage, lengths: readonly number[]) {
+  private constructor(storage: Storage, lengths: readonly number[]) {
     if (!(storage instanceof Storage)) {
       const expected = 'be given to tensor() or fromNdarray()'
       throw argumentError('ERR_ARG_TYPE', 'new Tensor', 'data', expected, describe(storage))
     }
     this.#storage = storage
-    this.dtype = storage.dtype as D
     this.#lengths = lengths as Shape<R>
-    this.size = storage.length
     trackInScope(this)
+  }
+
+  /** @internal Takes over one ownership of the storage, and the lengths: nobody writes to them any more. */
+  static owning<D extends DType, R extends number>(
+    storage: Storage,
+    lengths: readonly number[],
+  ): Tensor<D, R> {
+    return new Tensor(storage, lengths)
+  }
+
+  get dtype(): D {
+    return this.#storage.dtype as D
+  }
+
+  /** Number of elements. */
+  get size(): number {
+    return this.#storage.length
   }
 
   /** Lengths of the dimensions. */
@@ -215,7 +226,7 @@ export function compute<D extends DType, R extends number>(
     out.drop()
     throw error
   }
-  return new Tensor(out, shape)
+  return Tensor.owning(out, shape)
 }
 
 /** The number of elements of a shape, or of its dimensions from one on. */

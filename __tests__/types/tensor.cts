@@ -89,11 +89,55 @@ const early: Float32Array = floats.data()
 floats.dtype = 'int32'
 // @ts-expect-error: read-only
 matrix.shape[0] = 3
+// @ts-expect-error: read-only
+floats.size = 3
 // @ts-expect-error: a tensor is made by tensor(), not by hand
 const handmade: Tensor = { dtype: 'float32', shape: [1], size: 1, rank: 1, device: 'cpu' }
 
+// @ts-expect-error: nor by its constructor
+new warpgraph.Tensor()
+// @ts-expect-error: nor with data
+new warpgraph.Tensor([1, 2], [2])
+// @ts-expect-error: nor are there tensors of other classes
+class Mine extends warpgraph.Tensor {}
+declare const something: unknown
+if (something instanceof warpgraph.Tensor) something satisfies Tensor
+
+// A scope gives what its function gives, unless that is a promise.
 const kept = scope(() => ({ values: matrix, count: 1 }))
 same<typeof kept, { values: Tensor<'float32', 2>; count: number }>(true)
+const counted = scope(() => 1)
+same<typeof counted, number>(true)
+const nothing = scope(() => matrix.dispose())
+same<typeof nothing, void>(true)
+const pair: ['a' | 'b', Tensor?] = scope(() => ['a', matrix])
+const some = scope(() => something)
+same<typeof some, unknown>(true)
+const maybe = scope(() => (counted > 1 ? matrix : null))
+same<typeof maybe, Tensor<'float32', 2> | null>(true)
+const ofGeneric = <D extends 'float32' | 'float16'>(t: Tensor<D, 2>) => scope(() => t.reshape([-1]))
+same<ReturnType<typeof ofGeneric<'float16'>>, Tensor<'float16', 1>>(true)
+// @ts-expect-error: an asynchronous function
+scope(async () => matrix)
+// @ts-expect-error: a promise
+scope(() => matrix.data())
+// @ts-expect-error: perhaps a promise
+scope(() => (counted > 1 ? matrix : matrix.data()))
+declare const thenable: { then(resolve: (t: Tensor) => void): void }
+// @ts-expect-error: the promise of another library
+scope(() => thenable)
+// Functions of a user's own pass callbacks on.
+function timed<T>(fn: () => warpgraph.Synchronous<T>): T {
+  return scope(fn)
+}
+const passed = timed(() => matrix)
+same<typeof passed, Tensor<'float32', 2>>(true)
+// @ts-expect-error: an asynchronous function all the same
+timed(async () => matrix)
+function unbound<T>(fn: () => T): T {
+  // @ts-expect-error: it may give a promise
+  return scope(fn)
+}
 
 const view = { data: Int32Array.of(1), shape: [1], stride: [1], offset: 0 }
 same<ReturnType<typeof fromNdarray<Int32Array>>['dtype'], 'int32'>(true)
@@ -111,4 +155,4 @@ fromNdarray({ data: Int32Array.of(1) })
   short.dispose()
 }
 
-export = { asMatrix, asVector, asCube, asHalf, anyTensor, wrong, early, handmade }
+export = { Mine, pair, unbound, asMatrix, asVector, asCube, asHalf, anyTensor, wrong, early, handmade }

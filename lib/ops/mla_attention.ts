@@ -1,13 +1,6 @@
 import { argumentError, checkOptions } from '../argument'
 import type { MlaAlgorithm } from '../backend'
-import {
-  checkChoice,
-  checkDimension,
-  checkSameDevice,
-  checkSameDType,
-  checkTensor,
-  checkTogether,
-} from '../check'
+import { checkAlike, checkChoice, checkDimension, checkTensor, checkTogether } from '../check'
 import type { FloatDType } from '../dtype'
 import type { Tensor } from '../tensor'
 import {
@@ -102,7 +95,7 @@ export function mlaAttention<D extends FloatDType>(
   const [batch, numQueries, heads, headDim] = q.lengths
   const { qRope, kRope, kvLengths, blockTable } = given
   if (qRope !== undefined || kRope !== undefined) checkTogether(op, { qRope, kRope })
-  const cache = checkCache(op, { kvLatent, kRope, kvLengths, blockTable }, batch, "q's batch")
+  const cache = checkCache(op, { kvLatent, kRope, kvLengths, blockTable }, 'q', q, "q's batch")
   const { keys, rank, ropeDim } = cache
   checkTensor(op, 'wUpK', wUpK, 3)
   checkTensor(op, 'wUpV', wUpV, 3)
@@ -119,18 +112,9 @@ export function mlaAttention<D extends FloatDType>(
     checkDimension(op, 'qRope', qRope, 2, heads, "q's heads")
     checkDimension(op, 'qRope', qRope, 3, ropeDim, "kRope's dimension")
   }
-  checkSameDType(op, 'kvLatent', kvLatent, 'q', q)
-  checkSameDType(op, 'kRope', kRope, 'q', q)
-  checkSameDType(op, 'wUpK', wUpK, 'q', q)
-  checkSameDType(op, 'wUpV', wUpV, 'q', q)
-  checkSameDType(op, 'qRope', qRope, 'q', q)
-  checkSameDevice(op, 'kvLatent', kvLatent, 'q', q)
-  checkSameDevice(op, 'kRope', kRope, 'q', q)
-  checkSameDevice(op, 'wUpK', wUpK, 'q', q)
-  checkSameDevice(op, 'wUpV', wUpV, 'q', q)
-  checkSameDevice(op, 'qRope', qRope, 'q', q)
-  checkSameDevice(op, 'blockTable', blockTable, 'q', q)
-  checkSameDevice(op, 'kvLengths', kvLengths, 'q', q)
+  checkAlike(op, 'wUpK', wUpK, 'q', q)
+  checkAlike(op, 'wUpV', wUpV, 'q', q)
+  checkAlike(op, 'qRope', qRope, 'q', q)
   const { backend } = q.storage
   const { settings, returnLse } = checkSettings(op, given, q.dtype)
   const algorithm = checkAlgorithm(op, given.algorithm, settings.numSplits)

@@ -1,5 +1,5 @@
 import { argumentError, checkOptions } from '../argument'
-import { checkDimension, checkSameDevice, checkSameDType, checkTensor } from '../check'
+import { checkDimension, checkTensor } from '../check'
 import type { FloatDType } from '../dtype'
 import type { Tensor } from '../tensor'
 import {
@@ -65,17 +65,12 @@ export function mlaDecode<D extends FloatDType>(
   const { keys, rank, ropeDim } = checkCache(
     op,
     { kvLatent, kRope, kvLengths, blockTable },
-    batch,
+    'qLatent',
+    qLatent,
     "qLatent's batch",
   )
   const width = ropeDim === 0 ? "kvLatent's rank" : "kvLatent's rank and kRope's dimension"
   checkDimension(op, 'qLatent', qLatent, 3, rank + ropeDim, width)
-  checkSameDType(op, 'kvLatent', kvLatent, 'qLatent', qLatent)
-  checkSameDType(op, 'kRope', kRope, 'qLatent', qLatent)
-  checkSameDevice(op, 'kvLatent', kvLatent, 'qLatent', qLatent)
-  checkSameDevice(op, 'kRope', kRope, 'qLatent', qLatent)
-  checkSameDevice(op, 'blockTable', blockTable, 'qLatent', qLatent)
-  checkSameDevice(op, 'kvLengths', kvLengths, 'qLatent', qLatent)
   const { backend } = qLatent.storage
   const given = checkOptions<Partial<MlaDecodeOptions>>(op, options, ['scale', ...settingNames])
   const { settings, returnLse } = checkSettings(op, given, qLatent.dtype)

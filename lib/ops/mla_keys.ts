@@ -1,6 +1,15 @@
 import { argumentError, formatShape } from '../argument'
 import type { Backend, MlaKeys, MlaSizes } from '../backend'
-import { checkBoolean, checkChoice, checkDimension, checkInteger, checkNumber, checkTensor } from '../check'
+import {
+  checkAlike,
+  checkBoolean,
+  checkChoice,
+  checkDimension,
+  checkInteger,
+  checkNumber,
+  checkSameDevice,
+  checkTensor,
+} from '../check'
 import type { FloatDType } from '../dtype'
 import { isRecording } from '../recording'
 import { release, type Storage } from '../storage'
@@ -70,13 +79,15 @@ interface CheckedCache {
   readonly ropeDim: number
 }
 
-/** The cache of `batch` sequences, checked but for dtype and device. `batchOf` says what has them too: `q's batch`. */
+/** The cache of as many sequences as the queries have, checked. `batchOf` says what those are: `q's batch`. */
 export function checkCache(
   op: string,
   { kvLatent, kRope, kvLengths, blockTable }: Given<MlaCache>,
-  batch: number,
+  queriesName: string,
+  queries: Tensor,
   batchOf: string,
 ): CheckedCache {
+  const batch = queries.lengths[0]!
   checkTensor(op, 'kvLatent', kvLatent, 3)
   const [first, second, rank] = kvLatent!.lengths
   const isPaged = blockTable !== undefined
@@ -106,6 +117,10 @@ export function checkCache(
     checkDimension(op, 'kvLengths', kvLengths, 0, batch, batchOf)
     checkBounds(op, 'kvLengths', kvLengths, 0, numKeys, `[0, ${numKeys}] (keys of a sequence)`)
   }
+  checkAlike(op, 'kvLatent', kvLatent, queriesName, queries)
+  checkAlike(op, 'kRope', kRope, queriesName, queries)
+  checkSameDevice(op, 'blockTable', blockTable, queriesName, queries)
+  checkSameDevice(op, 'kvLengths', kvLengths, queriesName, queries)
   const ropeDim = kRope === undefined ? 0 : kRope.lengths[2]
   const keys = {
     kvLatent: kvLatent!.storage,
@@ -212,8 +227,8 @@ export function computeAttention<D extends FloatDType>(
     const lse = keep(backend.allocate('float32', sizeOf(lseShape)))
     if (out.length > 0 || lse.length > 0) fill(out, lse)
     return {
-      out: new Tensor<D, 4>(out.retain(), shape),
-      lse: new Tensor<'float32', 3>(lse.retain(), lseShape),
+      out: Tensor.owning<D, 4>(out.retain(), shape),
+      lse: Tensor.owning<'float32', 3>(lse.retain(), lseShape),
     }
   })
 }

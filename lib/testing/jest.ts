@@ -1,4 +1,5 @@
 import { describe, formatShape } from '../argument'
+import { Csr, Segments } from '../csr'
 import { typedArrayName } from '../elements'
 import { Tensor } from '../tensor'
 import { difference, explain, resolveTolerance, type Tolerance } from './difference'
@@ -127,6 +128,20 @@ function tensorsEqual(a: unknown, b: unknown): boolean | undefined {
   return left.every((value, i) => value === right[i] || (Number.isNaN(value) && Number.isNaN(right[i])))
 }
 
+/** The same for graphs and segments: equal are those of equal row pointers, columns and numbers of sources. */
+function graphsEqual(this: Equality, a: unknown, b: unknown): boolean | undefined {
+  if (!(a instanceof Segments && b instanceof Segments)) return undefined
+  return this.equals(structure(a), structure(b))
+}
+
+function structure(graph: Segments): unknown[] {
+  return graph instanceof Csr ? [graph.rowPtr, graph.colIdx, graph.numSrc] : [graph.rowPtr]
+}
+
+interface Equality {
+  equals(a: unknown, b: unknown): boolean
+}
+
 interface Expect {
   extend(matchers: object): void
   addEqualityTesters?(testers: readonly unknown[]): void
@@ -141,4 +156,4 @@ function jestExpect(): Expect {
 
 const expect = jestExpect()
 expect.extend({ toBeCloseToTensor })
-expect.addEqualityTesters?.([tensorsEqual])
+expect.addEqualityTesters?.([tensorsEqual, graphsEqual])

@@ -1,6 +1,6 @@
 import type { MlaAttention } from '../../backend'
 import { type KeyArrays, keyRows, keysSeen, rowsOf, softmax } from './mla_keys'
-import { dots, weightedSum } from './vectors'
+import { addWeightedSum, dots } from './vectors'
 
 /** The elements of mlaAttention's tensors but for the keys; shapes as in the public function. */
 export interface MlaInputs {
@@ -26,20 +26,21 @@ export function mlaAttention(
   const { batch, numQueries, heads, headDim, valueDim, ropeDim, rank, scale } = sizes
   const q = new Float64Array(inputs.q)
   const qRope = inputs.qRope && new Float64Array(inputs.qRope)
-  const wUpK = new Float64Array(inputs.wUpK)
-  const wUpV = new Float64Array(inputs.wUpV)
   const weights = new Float64Array(keys.numKeys)
   const ropeLogits = new Float64Array(keys.numKeys)
-  const mean = new Float64Array(valueDim)
+  // Of one sequence.
+  const means = new Float64Array(numQueries * heads * valueDim)
   for (let b = 0; b < batch; b++) {
     const rows = keyRows('mlaAttention', keys, b)
     const latents = rowsOf(keys.kvLatent, rows, rank)
     const kRope = keys.kRope && rowsOf(keys.kRope, rows, ropeDim)
-    const k = projectUp(latents, rows.length, wUpK, heads * headDim, rank)
-    const v = projectUp(latents, rows.length, wUpV, heads * valueDim, rank)
+    const k = projectUp(latents, rows.length, inputs.wUpK, heads * headDim, rank)
+    const v = projectUp(latents, rows.length, inputs.wUpV, heads * valueDim, rank)
+    means.fill(0)
     for (let h = 0; h < heads; h++) {
       for (let t = 0; t < numQueries; t++) {
-        const query = (b * numQueries + t) * heads + h
+        const own = t * heads + h
+        const query = b * numQueries * heads + own
         const seen = keysSeen(sizes, rows.length, t)
         dots(q, query * headDim, headDim, k, h * headDim, heads * headDim, seen, weights)
         if (qRope && kRope) {
@@ -47,24 +48,33 @@ export function mlaAttention(
           for (let s = 0; s < seen; s++) weights[s] = weights[s]! + ropeLogits[s]!
         }
         const logSum = softmax(weights, seen, scale)
-        weightedSum(weights, 0, seen, v, h * valueDim, heads * valueDim, valueDim, mean, 0)
-        out.set(mean, query * valueDim)
+        addWeightedSum(weights, 0, seen, v, h * valueDim, heads * valueDim, valueDim, means, own * valueDim)
         if (lse) lse[(b * heads + h) * numQueries + t] = logSum
       }
     }
+    out.set(means, b * means.length)
   }
 }
+
+/** How many weights are converted to doubles at a time: 256 KiB of them, which stay in a second-level cache. */
+const mostConverted = 2 ** 15
 
 /** All heads' keys or values of one sequence: its latents (length, rank) times weights (rank, width), (length, width). */
 function projectUp(
   latents: Float64Array,
   length: number,
-  weights: Float64Array,
+  weights: Float32Array,
   width: number,
   rank: number,
 ): Float64Array {
   const out = new Float64Array(length * width)
-  for (let s = 0; s < length; s++)
-    weightedSum(latents, s * rank, rank, weights, 0, width, width, out, s * width)
+  const mostRows = Math.min(Math.ceil(mostConverted / width), rank)
+  const rows = new Float64Array(mostRows * width)
+  for (let first = 0; first < rank; first += mostRows) {
+    const count = Math.min(mostRows, rank - first)
+    rows.set(weights.subarray(first * width, (first + count) * width))
+    for (let s = 0; s < length; s++)
+      addWeightedSum(latents, s * rank + first, count, rows, 0, width, width, out, s * width)
+  }
   return out
 }

@@ -3,8 +3,8 @@
  * an array would be read and written at each step, and one alone waits for its last addition.
  */
 
-/** out[outStart + i] = Σ weights[first + s]·rows[start + s·stride + i] over s < count, for i < width. */
-export function weightedSum(
+/** out[outStart + i] += Σ weights[first + s]·rows[start + s·stride + i] over s < count, for i < width. */
+export function addWeightedSum(
   weights: Float64Array,
   first: number,
   count: number,
@@ -17,14 +17,15 @@ export function weightedSum(
 ): void {
   let i = 0
   for (; i + 8 <= width; i += 8) {
-    let a = 0
-    let b = 0
-    let c = 0
-    let d = 0
-    let e = 0
-    let f = 0
-    let g = 0
-    let h = 0
+    const to = outStart + i
+    let a = out[to]!
+    let b = out[to + 1]!
+    let c = out[to + 2]!
+    let d = out[to + 3]!
+    let e = out[to + 4]!
+    let f = out[to + 5]!
+    let g = out[to + 6]!
+    let h = out[to + 7]!
     let at = start + i
     for (let s = first; s < first + count; s++) {
       const weight = weights[s]!
@@ -38,7 +39,6 @@ export function weightedSum(
       h += weight * rows[at + 7]!
       at += stride
     }
-    const to = outStart + i
     out[to] = a
     out[to + 1] = b
     out[to + 2] = c
@@ -49,7 +49,7 @@ export function weightedSum(
     out[to + 7] = h
   }
   for (; i < width; i++) {
-    let sum = 0
+    let sum = out[outStart + i]!
     for (let s = 0; s < count; s++) sum += weights[first + s]! * rows[start + s * stride + i]!
     out[outStart + i] = sum
   }
