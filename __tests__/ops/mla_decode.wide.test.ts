@@ -129,6 +129,22 @@ onEachDevice('mlaDecode on the dimensions of models', (device) => {
     })
   })
 
+  // Of 128 heads an H200 cuts one sequence of 4,096 keys into 16 splits, each of 23 to 33 into two, which clusters of
+  // blocks merge, and leaves more of them whole.
+  test.each(isCpu ? [2] : [1, 23, 33, 34])('%i sequences: as many splits as the device likes', (B) => {
+    const on = { dtype: 'bfloat16' as FloatDType, device }
+    const shape = isCpu ? { B, H: 2, Tk: 9 } : { B, H: 128, Tk: B === 1 ? 4096 : 450 }
+    const sizes = { ...shape, Tq: 1, D: 8, Dv: 0, R: 64, Dr: 64 }
+    const { cache, exact } = mlaCall(sizes, randomMlaData(sizes, 3), {}, on)
+    const qLatent = tensor(Float32Array.from(absorbQueries(exact)), { shape: [B, 1, sizes.H, 128], ...on })
+    const expected = latentMla({ ...exact, qLatent: qLatent.dataSync() })
+    for (const numSplits of [0, 1, 2, 4]) {
+      const { out, lse } = mlaDecode(qLatent, cache, { scale: exact.scale, numSplits, returnLse: true })
+      expectRowsWithin(out.dataSync(), expected.out, 64, mlaBounds.bfloat16)
+      expectLseWithin(lse.dataSync(), expected.lse, mlaBounds.bfloat16)
+    }
+  })
+
   test('tf32', () => {
     const on = { dtype: 'float32' as FloatDType, device }
     const shape = { B: 3, H: 20, Tq: 2, Tk: 200, D: 32, Dv: 0, R: 512, Dr: 64 }

@@ -62,6 +62,49 @@ __device__ inline bool namedBarrierOr(int id, int threads, bool predicate) {
   return any != 0;
 }
 
+// ---- clusters: blocks that run at once and reach each other's shared memory ----
+
+__device__ inline unsigned clusterRank() {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+// __syncthreads() of all the cluster's blocks, after barrierInitFence(): a release by this one would wait for
+// what was written to global memory.
+__device__ inline void clusterSync() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// What lies at this place in the shared memory of the cluster's block `rank`.
+__device__ inline unsigned peerAddress(const void* shared, unsigned rank) {
+  unsigned address;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(sharedAddress(shared)), "r"(rank));
+  return address;
+}
+// Stores there, and tells the peer's barrier, which expects the bytes.
+__device__ inline void storePeer(unsigned address, float value, unsigned barrier) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(address),
+      "r"(__float_as_uint(value)), "r"(barrier)
+      : "memory");
+}
+// The same of multiples of 16 bytes from this block's shared memory.
+__device__ inline void copyToPeer(unsigned address, const void* shared, unsigned bytes, unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+          address),
+      "r"(sharedAddress(shared)), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+// barrierWait() where peers store.
+__device__ inline void barrierWaitPeer(uint64_t* barrier, unsigned parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nagain:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n@!done bra again;\n}\n" ::
+          "r"(sharedAddress(barrier)),
+      "r"(parity)
+      : "memory");
+}
+
 // ---- bulk tensor copies, global to shared memory ----
 
 __device__ inline void copyTile(void* shared, const CUtensorMap* map, uint64_t* barrier, int x, int y) {

@@ -40,16 +40,21 @@ __device__ inline void waitForInputs() {
   waitForPrevious();
 }
 
+template <typename... Parameters, typename... Arguments>
+cudaError_t launchShaped(void (*kernel)(Parameters...), const LaunchShape& shape, const LaunchTarget& target,
+                         Arguments&&... arguments) {
+  const auto launch = [&](Parameters... values) {
+    void* parameters[] = {&values...};
+    return launchFunction(reinterpret_cast<const void*>(kernel), shape, target, parameters);
+  };
+  return launch(std::forward<Arguments>(arguments)...);
+}
+
 // With `sharedBytes` of dynamic shared memory.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launchKernelWithShared(void (*kernel)(Parameters...), dim3 grid, unsigned threads,
                                    size_t sharedBytes, const LaunchTarget& target, Arguments&&... arguments) {
-  const auto launch = [&](Parameters... values) {
-    void* parameters[] = {&values...};
-    return launchFunction(reinterpret_cast<const void*>(kernel), grid, threads, sharedBytes, target,
-                          parameters);
-  };
-  return launch(std::forward<Arguments>(arguments)...);
+  return launchShaped(kernel, {grid, threads, sharedBytes}, target, std::forward<Arguments>(arguments)...);
 }
 
 template <typename... Parameters, typename... Arguments>

@@ -19,28 +19,38 @@ cudaError_t find(const void* kernel, LoadedKernels& loaded, CUfunction* function
 
 }  // namespace
 
-cudaError_t launchFunction(const void* kernel, dim3 grid, unsigned threads, size_t sharedBytes,
-                           const LaunchTarget& target, void** parameters) {
+cudaError_t launchFunction(const void* kernel, const LaunchShape& shape, const LaunchTarget& target,
+                           void** parameters) {
   static const auto launch = findDriverFunction<decltype(&cuLaunchKernelEx)>("cuLaunchKernelEx");
   if (launch == nullptr) return cudaErrorNotSupported;
   CUfunction function;
   const cudaError_t error = find(kernel, *target.loaded, &function);
   if (error != cudaSuccess) return error;
 
-  CUlaunchAttribute overlap;
-  overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  overlap.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchAttribute attributes[2];
+  unsigned numAttributes = 0;
+  if (shape.overlaps && target.limits.computeCapability >= 90) {
+    CUlaunchAttribute& overlap = attributes[numAttributes++];
+    overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    overlap.value.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cluster > 1) {
+    CUlaunchAttribute& cluster = attributes[numAttributes++];
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim.x = cluster.value.clusterDim.z = 1;
+    cluster.value.clusterDim.y = shape.cluster;
+  }
   CUlaunchConfig config{};
-  config.gridDimX = grid.x;
-  config.gridDimY = grid.y;
-  config.gridDimZ = grid.z;
-  config.blockDimX = threads;
+  config.gridDimX = shape.grid.x;
+  config.gridDimY = shape.grid.y;
+  config.gridDimZ = shape.grid.z;
+  config.blockDimX = shape.threads;
   config.blockDimY = 1;
   config.blockDimZ = 1;
-  config.sharedMemBytes = static_cast<unsigned>(sharedBytes);
+  config.sharedMemBytes = static_cast<unsigned>(shape.sharedBytes);
   config.hStream = target.stream;
-  config.attrs = &overlap;
-  config.numAttrs = target.limits.computeCapability >= 90 ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = numAttributes;
   // The runtime's errors have the driver's numbers.
   return static_cast<cudaError_t>(launch(&config, function, parameters, nullptr));
 }

@@ -8,10 +8,17 @@
 
 namespace warpgraph {
 
-// Queues a kernel so that it may overlap with the one before it, where the card can (see launch.cuh).
-// kernel: the host's address of it; parameters: the addresses of its arguments. The target's device is
-// current.
-cudaError_t launchFunction(const void* kernel, dim3 grid, unsigned threads, size_t sharedBytes,
-                           const LaunchTarget& target, void** parameters);
+struct LaunchShape {
+  dim3 grid;
+  unsigned threads;  // of a block
+  size_t sharedBytes = 0;
+  unsigned cluster = 1;  // blocks along the grid's y axis that run at once; from compute capability 9.0 on
+  bool overlaps = true;  // with the kernel before it, where the card can (see launch.cuh)
+};
+
+// Queues a kernel. kernel: the host's address of it; parameters: the addresses of its arguments. The target's
+// device is current.
+cudaError_t launchFunction(const void* kernel, const LaunchShape& shape, const LaunchTarget& target,
+                           void** parameters);
 
 }  // namespace warpgraph

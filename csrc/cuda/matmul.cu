@@ -9,6 +9,10 @@ namespace warpgraph {
 cudaError_t launchMatmul(DType dtype, const Matmul& matmul, const LaunchTarget& target) {
   const int computeCapability = target.limits.computeCapability;
   if (matmul.batch == 0 || matmul.m == 0 || matmul.n == 0) return cudaSuccess;
+  // A tile without rows reads nothing, waits for nothing, and would write too early.
+  if (matmul.bIsThere && (matmul.rowLimits != nullptr || matmul.pages.blockTable != nullptr)) {
+    return cudaErrorInvalidValue;
+  }
   if (computeCapability < 80) return launchMatmulPlain(dtype, matmul, target);
   if (matmulHopperTakes(dtype, matmul, computeCapability)) {
     return launchMatmulHopper(dtype, matmul, target);

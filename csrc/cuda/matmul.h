@@ -31,7 +31,8 @@ struct Matmul {
   int64_t cRow, cBatch;
   bool tf32;      // float32: one TF32 product instead of three, which have float32's accuracy
   bool large;     // many rows: throughput counts, not latency. It may change the last bits of a result.
-  bool bIsThere;  // what wrote B is done when this kernel comes, see launch.cuh; only without rowLimits
+  bool bIsThere;  // what wrote B is done when this kernel comes, see launch.cuh; only without rowLimits and
+                  // pages
   PagedRows pages;
   // Null: none. Else rows i with rowLimitOffset + i ≥ rowLimits[b] are written as zeros, whatever B holds,
   // and their values in A have no effect.

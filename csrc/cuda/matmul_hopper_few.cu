@@ -24,7 +24,7 @@ constexpr int kMostShared = 226 * 1024 - kAlignment;  // and one for the barrier
 
 // kWarpgroups: of 64 rows each.
 template <int kWarpgroups>
-struct Shape {
+struct FewTile {
   static constexpr int kConsumers = kWarpgroups;
   static constexpr int kTileRows = kConsumers * kRowsOfConsumer;
   static constexpr int kBytesOfA = kTileRows * kSpan;
@@ -37,7 +37,7 @@ struct Shape {
 // Shared memory holds stages of A, then stages of B, then C. A block of one tile has as many of B as of A,
 // uses them in turn, and C takes their place in the end. With more tiles A stays for all of them, and each
 // stage is used once.
-struct Plan {
+struct FewPlan {
   int tiles, stagesOfA, stagesOfB, offsetOfC, bytes;
 };
 
@@ -48,16 +48,16 @@ struct Barriers {
 };
 
 // One warp: brings the tiles' stages of A and B, one after the other.
-template <bool kTransposed, typename Shape>
+template <bool kTransposed, typename Tile>
 class Loader {
  public:
-  __device__ Loader(const Matmul& matmul, const Tiles& tiles, const Plan& plan, const TileOfC& tile,
+  __device__ Loader(const Matmul& matmul, const Tiles& tiles, const FewPlan& plan, const TileOfC& tile,
                     const CUtensorMap* mapA, const CUtensorMap* mapB, char* stages, uint64_t* full)
       : tiles_(tiles),
         mapA_(mapA),
         mapB_(mapB),
         a_(stages),
-        b_(stages + plan.stagesOfA * Shape::kBytesOfA),
+        b_(stages + plan.stagesOfA * Tile::kBytesOfA),
         full_(full),
         depth_(static_cast<int>(matmul.k)),
         entryA_(entryOfA(matmul, tile)),
@@ -67,7 +67,7 @@ class Loader {
   // The next of B, before the stage of A.
   __device__ void bringB(int stage, bool withA) {
     uint64_t* const full = &full_[stage];
-    if (threadIdx.x == 0) barrierExpect(full, kBytesOfB + (withA ? Shape::kBytesOfA : 0));
+    if (threadIdx.x == 0) barrierExpect(full, kBytesOfB + (withA ? Tile::kBytesOfA : 0));
     __syncwarp();
     copyB<kTransposed, kColumns>(b_ + stage * kBytesOfB, mapB_, full, k_, column_, entryB_);
     k_ += kDepth;
@@ -79,8 +79,8 @@ class Loader {
   // row: where this lane's box lies.
   __device__ void bringA(int stage, int k, int row) const {
     const int line = threadIdx.x * tiles_.boxRows;
-    char* const a = a_ + stage * Shape::kBytesOfA + line * kSpan;
-    if (line < Shape::kTileRows) copyTile(a, mapA_, &full_[stage], k, row, entryA_);
+    char* const a = a_ + stage * Tile::kBytesOfA + line * kSpan;
+    if (line < Tile::kTileRows) copyTile(a, mapA_, &full_[stage], k, row, entryA_);
   }
 
  private:
@@ -94,10 +94,10 @@ class Loader {
 
 #endif  // WARPGRAPH_HOPPER
 
-template <typename T, bool kTransposed, typename Shape>
-__global__ void __launch_bounds__(Shape::kThreads, 2)
+template <typename T, bool kTransposed, typename Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 2)
     matmulHopperFewKernel(const __grid_constant__ Matmul matmul, const __grid_constant__ Tiles tiles,
-                          const __grid_constant__ Plan plan, const __grid_constant__ CUtensorMap mapA,
+                          const __grid_constant__ FewPlan plan, const __grid_constant__ CUtensorMap mapA,
                           const __grid_constant__ CUtensorMap mapB,
                           const __grid_constant__ CUtensorMap mapC) {
 #if WARPGRAPH_HOPPER
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 2)
     prefetchMap(&mapC);
     for (int stage = 0; stage < plan.stagesOfB; ++stage) {
       barrierInit(&barriers.full[stage], 1);
-      barrierInit(&barriers.empty[stage], Shape::kThreads / kWarpSize);
+      barrierInit(&barriers.empty[stage], Tile::kThreads / kWarpSize);
     }
     barrierInitFence();
   }
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 2)
   // The last block along n may have fewer tiles.
   const int numTiles = static_cast<int>(end - tile.column + kColumns - 1) / kColumns;
   const int ahead = min(plan.stagesOfB, numTiles * ((depth + kDepth - 1) / kDepth));
-  Loader<kTransposed, Shape> loader(matmul, tiles, plan, tile, &mapA, &mapB, stages, barriers.full);
+  Loader<kTransposed, Tile> loader(matmul, tiles, plan, tile, &mapA, &mapB, stages, barriers.full);
   if (matmul.bIsThere) {
     for (int stage = 0; loads && stage < ahead; ++stage) loader.bringB(stage, stage < plan.stagesOfA);
     waitForPrevious();
@@ -142,15 +142,15 @@ __global__ void __launch_bounds__(Shape::kThreads, 2)
     if (stage < plan.stagesOfA) loader.bringA(stage, stage * kDepth, row);
   }
 
-  char* const c = stages + plan.offsetOfC + consumer * Shape::kBytesOfC;
+  char* const c = stages + plan.offsetOfC + consumer * Tile::kBytesOfC;
   const int64_t firstRow = tile.row + consumer * kRowsOfConsumer;
   int stage = 0, parity = 0;
   for (; tile.column < end; tile.column += kColumns) {
     float sums[kColumns / 2];
     int stageOfA = 0;
     for (int k = 0; tile.isLive() && k < depth; k += kDepth) {
-      const char* const a = stages + stageOfA * Shape::kBytesOfA + consumer * kRowsOfConsumer * kSpan;
-      const char* const b = stages + plan.stagesOfA * Shape::kBytesOfA + stage * kBytesOfB;
+      const char* const a = stages + stageOfA * Tile::kBytesOfA + consumer * kRowsOfConsumer * kSpan;
+      const char* const b = stages + plan.stagesOfA * Tile::kBytesOfA + stage * kBytesOfB;
       barrierWait(&barriers.full[stage], parity);
       multiplyStage<T, kTransposed>(sums, a, b, k == 0);
       // While this product runs the one before is done with its stage.
@@ -187,23 +187,23 @@ __global__ void __launch_bounds__(Shape::kThreads, 2)
 
 // A block takes as many tiles as can be on their way at once, while there are blocks for three quarters of
 // the multiprocessors.
-template <typename Shape>
-Plan planFor(const Matmul& matmul, const LaunchTarget& target) {
-  const Tiles single = dealTiles(matmul, kColumns, Shape::kTileRows);
+template <typename Tile>
+FewPlan planFor(const Matmul& matmul, const LaunchTarget& target) {
+  const Tiles single = dealTiles(matmul, kColumns, Tile::kTileRows);
   const int64_t steps = (matmul.k + kDepth - 1) / kDepth;
-  constexpr int kAllOfC = Shape::kConsumers * Shape::kBytesOfC;
-  const int64_t room = kMostShared - kAllOfC - steps * Shape::kBytesOfA;
+  constexpr int kAllOfC = Tile::kConsumers * Tile::kBytesOfC;
+  const int64_t room = kMostShared - kAllOfC - steps * Tile::kBytesOfA;
   int64_t most = std::min({room / (steps * kBytesOfB), kMostStages / steps, single.columns});
   const auto isBusy = [&](int64_t tiles) {
     const int64_t blocks = single.count / single.columns * ((single.columns + tiles - 1) / tiles);
     return blocks >= target.limits.multiprocessors * 3 / 4;
   };
   while (most > 1 && !isBusy(most)) --most;
-  Plan plan{};
+  FewPlan plan{};
   plan.tiles = static_cast<int>(std::max(most, int64_t{1}));
-  plan.stagesOfA = static_cast<int>(std::min(steps, int64_t{Shape::kMostRing}));
+  plan.stagesOfA = static_cast<int>(std::min(steps, int64_t{Tile::kMostRing}));
   plan.stagesOfB = plan.tiles * plan.stagesOfA;
-  plan.bytes = plan.stagesOfA * Shape::kBytesOfA + plan.stagesOfB * kBytesOfB;
+  plan.bytes = plan.stagesOfA * Tile::kBytesOfA + plan.stagesOfB * kBytesOfB;
   if (plan.tiles > 1) {
     plan.offsetOfC = plan.bytes;
     plan.bytes += kAllOfC;
@@ -211,11 +211,11 @@ Plan planFor(const Matmul& matmul, const LaunchTarget& target) {
   return plan;
 }
 
-template <typename T, bool kTransposed, typename Shape>
+template <typename T, bool kTransposed, typename Tile>
 cudaError_t launch(DType dtype, const Matmul& matmul, const LaunchTarget& target) {
-  const Plan plan = planFor<Shape>(matmul, target);
-  const Tiles tiles = dealTiles(matmul, plan.tiles * kColumns, Shape::kTileRows);
-  if (tiles.count > INT32_MAX) return cudaErrorInvalidValue;  // no card holds so large a C
+  const FewPlan plan = planFor<Tile>(matmul, target);
+  const Tiles tiles = dealTiles(matmul, plan.tiles * kColumns, Tile::kTileRows);
+  if (tiles.count > INT32_MAX) return cudaErrorInvalidValue;  // more than a grid has
   CUtensorMap a, b, c;
   cudaError_t error = encodeA(&a, dtype, matmul, tiles);
   if (error != cudaSuccess) return error;
@@ -224,11 +224,11 @@ cudaError_t launch(DType dtype, const Matmul& matmul, const LaunchTarget& target
   error = encodeC(&c, dtype, matmul);
   if (error != cudaSuccess) return error;
 
-  const auto kernel = matmulHopperFewKernel<T, kTransposed, Shape>;
+  const auto kernel = matmulHopperFewKernel<T, kTransposed, Tile>;
   // Always the same, since all threads of the process share the attribute.
   error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared + kAlignment);
   if (error != cudaSuccess) return error;
-  return launchKernelWithShared(kernel, static_cast<unsigned>(tiles.count), Shape::kThreads,
+  return launchKernelWithShared(kernel, static_cast<unsigned>(tiles.count), Tile::kThreads,
                                 static_cast<size_t>(plan.bytes + kAlignment), target, matmul, tiles, plan, a,
                                 b, c);
 }
@@ -238,8 +238,8 @@ template <typename T, bool kTransposed>
 cudaError_t launchTransposed(DType dtype, const Matmul& matmul, const LaunchTarget& target) {
   const int64_t tiles = dealTiles(matmul, kColumns, 2 * kRowsOfConsumer).count;
   const bool isTall = matmul.m > kRowsOfConsumer && tiles >= target.limits.multiprocessors * 3 / 4;
-  return isTall ? launch<T, kTransposed, Shape<2>>(dtype, matmul, target)
-                : launch<T, kTransposed, Shape<1>>(dtype, matmul, target);
+  return isTall ? launch<T, kTransposed, FewTile<2>>(dtype, matmul, target)
+                : launch<T, kTransposed, FewTile<1>>(dtype, matmul, target);
 }
 
 }  // namespace

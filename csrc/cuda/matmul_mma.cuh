@@ -67,14 +67,6 @@ cudaError_t launchTransposed(const Matmul& matmul, const Vectors& vectors, const
     return tiles(rows, columns) >= target.limits.multiprocessors * 3 / 4;
   };
   if (matmul.m > 64 && isBusy(128, 128)) {
-    // A block that has a multiprocessor to itself has room for most of a B that comes early.
-    if constexpr (!kSplit && !kTransposed) {
-      using Lone = Tile<128, 128, 2, 4, 6, false, 1>;
-      if (matmul.bIsThere && tiles(128, 128) <= target.limits.multiprocessors &&
-          target.limits.sharedBytesPerBlock >= Lone::kStages * Lone::kStageBytes) {
-        return launchShape<T, kTransposed, kSplit, Lone>(matmul, vectors, target);
-      }
-    }
     using Tall =
         std::conditional_t<kSplit, Tile<128, 64, 4, 2, 3, false, 2>, Tile<128, 128, 2, 4, 3, false, 2>>;
     return launchShape<T, kTransposed, kSplit, Tall>(matmul, vectors, target);

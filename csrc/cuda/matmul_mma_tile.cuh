@@ -61,13 +61,15 @@ __device__ int pieceAlongN(int line, int piece) {
   return line * kColumns * static_cast<int>(sizeof(T)) + (piece ^ turn) * kPieceBytes;
 }
 
-// Brings, element by element, a piece of which `count` elements exist; the others are zeros.
+// Brings, element by element, a piece of which `count` elements exist; the others are zeros. Past L1, as
+// pieces are copied: B may be read before this kernel has waited for anything (Matmul::bIsThere), and L1 may
+// be older.
 template <typename T>
 __device__ void copyElements(char* shared, const T* from, int count) {
   constexpr int kElements = kPieceBytes / sizeof(T);
   alignas(kPieceBytes) T elements[kElements];
 #pragma unroll
-  for (int i = 0; i < kElements; ++i) elements[i] = i < count ? from[i] : fromFloat<T>(0.0f);
+  for (int i = 0; i < kElements; ++i) elements[i] = i < count ? __ldcg(from + i) : fromFloat<T>(0.0f);
   *reinterpret_cast<uint4*>(shared) = *reinterpret_cast<const uint4*>(elements);
 }
 

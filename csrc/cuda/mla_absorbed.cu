@@ -5,7 +5,6 @@
 #include "cuda/mla_decode_hopper.h"
 #include "cuda/mla_paths.h"
 #include "cuda/mla_plain.h"
-#include "cuda/mla_up.h"
 #include "cuda/workspace.h"
 
 namespace warpgraph {
@@ -96,11 +95,10 @@ size_t mlaLatentWorkspaceBytes(DType dtype, const MlaLatentAttention& attention,
 }
 
 cudaError_t launchMlaLatent(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                            int64_t numSplits, bool early, MlaPartials* unmerged, void* workspace,
-                            const LaunchTarget& target) {
+                            int64_t numSplits, bool early, void* workspace, const LaunchTarget& target) {
   switch (kernelOf(dtype, sizes, attention.keys, target.limits)) {
     case Kernel::kHopper:
-      return launchMlaDecodeHopper(dtype, attention, sizes, numSplits, early, unmerged, workspace, target);
+      return launchMlaDecodeHopper(dtype, attention, sizes, numSplits, early, workspace, target);
     case Kernel::kMma:
       return launchMlaAbsorb(dtype, attention, sizes,
                              mmaSplits(dtype, sizes, attention.keys, numSplits, target.limits), workspace,
@@ -140,16 +138,8 @@ cudaError_t launchMlaAbsorbed(DType dtype, const MlaAttention& attention, const 
   up.c = attention.out;
 
   const MlaLatentAttention core = coreOf(attention, sizes, workspace.qLatent, workspace.mean);
-  MlaPartials unmerged = {};
-  error = launchMlaLatent(dtype, core, sizes, numSplits, true, &unmerged, workspace.core, target);
+  error = launchMlaLatent(dtype, core, sizes, numSplits, true, workspace.core, target);
   if (error != cudaSuccess) return error;
-  if (unmerged.out != nullptr) {
-    if (!up.large && mlaUpTakes(dtype, unmerged, attention, sizes, limits)) {
-      return launchMlaUp(dtype, unmerged, attention, sizes, target);
-    }
-    error = launchMlaCombine(dtype, unmerged, sizes, workspace.mean, attention.lse, target);
-    if (error != cudaSuccess) return error;
-  }
   return launchMatmul(dtype, up, target);
 }
 

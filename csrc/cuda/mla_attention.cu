@@ -90,7 +90,7 @@ size_t mlaDecodeWorkspaceBytes(DType dtype, const MlaLatentAttention& attention,
 cudaError_t launchMlaDecode(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
                             const MlaPlan& plan, void* workspace, const LaunchTarget& target) {
   if (writesNothing(sizes.rank, attention.lse, sizes)) return cudaSuccess;
-  return launchMlaLatent(dtype, attention, sizes, plan.numSplits, false, nullptr, workspace, target);
+  return launchMlaLatent(dtype, attention, sizes, plan.numSplits, false, workspace, target);
 }
 
 }  // namespace warpgraph

@@ -14,6 +14,7 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kVectors = 4;  // of a lane, per step
 constexpr int64_t kMostGridY = 65535;
+constexpr int64_t kManyPieces = 8;  // of a query: dealt to several warps, which adds them in another order
 
 struct CombineArguments {
   MlaPartials partials;
@@ -182,8 +183,8 @@ cudaError_t launchMlaCombine(DType dtype, const MlaPartials& partials, const Mla
     using T = decltype(element);
     auto* typed = static_cast<T*>(out);
     if (sizes.rank % 4 != 0) return launch<T, true, 1>(arguments, typed, lse, target);
-    return partials.expectedPieces >= kManyMlaPieces ? launch<T, true, 4>(arguments, typed, lse, target)
-                                                     : launch<T, false, 4>(arguments, typed, lse, target);
+    return partials.expectedPieces >= kManyPieces ? launch<T, true, 4>(arguments, typed, lse, target)
+                                                  : launch<T, false, 4>(arguments, typed, lse, target);
   });
 }
 

@@ -25,9 +25,6 @@ struct MlaPartials {
   int64_t expectedPieces;  // of a query on average; only chooses the shape of the launch
 };
 
-// From so many pieces on they are dealt to several warps, which adds them in another order.
-constexpr int64_t kManyMlaPieces = 8;
-
 // out (batch, numQueries, heads, rank) in dtype; lse (batch, heads, numQueries) or null.
 cudaError_t launchMlaCombine(DType dtype, const MlaPartials& partials, const MlaSizes& sizes, void* out,
                              float* lse, const LaunchTarget& target);

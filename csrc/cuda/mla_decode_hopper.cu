@@ -12,16 +12,22 @@ using namespace decode;
 
 constexpr int64_t kMostRank = kLatentBoxes * kBoxColumns;
 constexpr int64_t kNarrowRows = 32;
-constexpr int64_t kMostGridY = 65535;
+constexpr int64_t kMostCoordinate = int64_t{1} << 30;  // of copies, and numbers of rows: they have 32 bits
+constexpr int64_t kMostGridAxis = 65535;
 constexpr int kWideOverhead = 4, kNarrowOverhead = 2;  // tiles, see DecodeArguments
 constexpr int64_t kWaves = 4;                          // of blocks, when query tiles nearly fill the card
 
 struct Plan {
   int tileRows;
   int64_t queryTiles;  // grid x
-  int64_t shares;      // grid y when the keys are shared equally
+  int64_t shares;      // blocks of a tile of queries when the keys are shared equally
   int64_t slots;       // of partial results
 };
+
+// Whether clusters merge the splits. It may not depend on the batch when the caller asked for them.
+bool clustersMerge(const Plan& plan, int64_t numSplits) {
+  return plan.tileRows == kWideRows && numSplits == 2;
+}
 
 Plan planFor(const MlaSizes& sizes, int64_t numSplits, int numMultiprocessors) {
   const int64_t rows = sizes.numQueries * sizes.heads;
@@ -29,7 +35,7 @@ Plan planFor(const MlaSizes& sizes, int64_t numSplits, int numMultiprocessors) {
   plan.tileRows = rows <= 16 ? 16 : rows <= kNarrowRows ? 32 : kWideRows;
   plan.queryTiles = (rows + plan.tileRows - 1) / plan.tileRows;
   if (numSplits > 0) {
-    plan.slots = numSplits == 1 ? 0 : numSplits * sizes.batch;
+    plan.slots = numSplits == 1 || clustersMerge(plan, numSplits) ? 0 : numSplits * sizes.batch;
     return plan;
   }
   const int64_t perTile = numMultiprocessors / plan.queryTiles;
@@ -41,12 +47,27 @@ Plan planFor(const MlaSizes& sizes, int64_t numSplits, int numMultiprocessors) {
   return plan;
 }
 
+DecodeSizes narrow(const MlaSizes& sizes, const MlaKeys& keys) {
+  const auto narrowed = [](int64_t value) { return static_cast<int>(value); };
+  DecodeSizes small{};
+  small.batch = narrowed(sizes.batch);
+  small.numQueries = narrowed(sizes.numQueries);
+  small.heads = narrowed(sizes.heads);
+  small.rank = narrowed(sizes.rank);
+  small.numKeys = narrowed(keys.numKeys);
+  small.causal = sizes.causal;
+  small.hasQueryOffset = sizes.hasQueryOffset;
+  // Beyond that a query sees all keys, or none.
+  small.queryOffset = narrowed(std::clamp(sizes.queryOffset, -kMostCoordinate, kMostCoordinate - 1));
+  return small;
+}
+
 // Where the sequences' lengths are known here, so are the splits that every block would find for itself, or
 // 0; they need no more partial results than the plan has.
-int64_t knownSplits(const MlaSizes& sizes, const MlaKeys& keys, const Plan& plan, int overhead) {
+int64_t knownSplits(const DecodeSizes& sizes, const MlaKeys& keys, const Plan& plan, int overhead) {
   if (keys.lengths != nullptr) return 0;
-  return equalSplits(overhead, ceilTiles(mlaSeen(sizes, keys.numKeys, sizes.numQueries - 1)),
-                     static_cast<int>(sizes.batch), static_cast<int>(std::min(plan.shares, kMostGridY)));
+  return equalSplits(overhead, ceilTiles(sizes.seen(sizes.numKeys, sizes.numQueries - 1)), sizes.batch,
+                     static_cast<int>(std::min(plan.shares, kMostGridAxis)));
 }
 
 int64_t roundUp(int64_t bytes) {
@@ -100,32 +121,26 @@ cudaError_t encodeMaps(Maps& maps, DType dtype, const MlaLatentAttention& attent
 }
 
 template <typename Kernel>
-cudaError_t launch(Kernel kernel, size_t sharedBytes, int threads, dim3 grid, const Maps& maps,
-                   const DecodeArguments& arguments, bool early, const LaunchTarget& target) {
+cudaError_t launch(Kernel kernel, const LaunchShape& shape, const Maps& maps,
+                   const DecodeArguments& arguments, const LaunchTarget& target) {
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                 static_cast<int>(sharedBytes));
+                                                 static_cast<int>(shape.sharedBytes));
   if (error != cudaSuccess) return error;
-  if (early) {
-    return launchKernelWithShared(kernel, grid, static_cast<unsigned>(threads), sharedBytes, target,
-                                  maps.query, maps.queryRope, maps.latent, maps.rope, arguments);
-  }
-  kernel<<<grid, threads, sharedBytes, target.stream>>>(maps.query, maps.queryRope, maps.latent, maps.rope,
-                                                        arguments);
-  return cudaGetLastError();
+  return launchShaped(kernel, shape, target, maps.query, maps.queryRope, maps.latent, maps.rope, arguments);
 }
 
 template <typename T>
 cudaError_t launchFor(int tileRows, dim3 grid, const Maps& maps, const DecodeArguments& arguments, bool early,
                       const LaunchTarget& target) {
-  if (tileRows == 16) {
-    return launch(mlaNarrowKernel<T, 16>, sizeof(NarrowShared<16>), kNarrowThreads, grid, maps, arguments,
-                  early, target);
-  }
-  if (tileRows == 32) {
-    return launch(mlaNarrowKernel<T, 32>, sizeof(NarrowShared<32>), kNarrowThreads, grid, maps, arguments,
-                  early, target);
-  }
-  return launch(mlaWideKernel<T>, sizeof(WideShared), kWideThreads, grid, maps, arguments, early, target);
+  const auto launchNarrow = [&](auto kernel, size_t sharedBytes) {
+    return launch(kernel, {grid, kNarrowThreads, sharedBytes, 1, early}, maps, arguments, target);
+  };
+  if (tileRows == 16) return launchNarrow(mlaNarrowKernel<T, 16>, sizeof(NarrowShared<16>));
+  if (tileRows == 32) return launchNarrow(mlaNarrowKernel<T, 32>, sizeof(NarrowShared<32>));
+  const auto launchWide = [&](auto kernel, unsigned cluster) {
+    return launch(kernel, {grid, kWideThreads, sizeof(WideShared), cluster, early}, maps, arguments, target);
+  };
+  return arguments.merges ? launchWide(mlaWideKernel<T, true>, 2) : launchWide(mlaWideKernel<T, false>, 1);
 }
 
 bool isAligned(const void* pointer) {
@@ -135,8 +150,7 @@ bool isAligned(const void* pointer) {
 }  // namespace
 
 bool mlaDecodeHopperTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, int computeCapability) {
-  // Coordinates of copies and numbers of rows are 32-bit, strides of a tensor's descriptor below 2^40 bytes.
-  constexpr int64_t kMostCoordinate = int64_t{1} << 30;
+  // Strides of a tensor's descriptor are below 2^40 bytes.
   constexpr int64_t kMostStride = int64_t{1} << 40;
   if (computeCapability != 90) return false;
   if (dtype != DType::kFloat16 && dtype != DType::kBfloat16) return false;
@@ -160,7 +174,7 @@ int64_t mlaDecodeHopperWorkspaceBytes(const MlaSizes& sizes, int64_t numSplits, 
 }
 
 cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                                  int64_t numSplits, bool early, MlaPartials* unmerged, void* workspace,
+                                  int64_t numSplits, bool early, void* workspace,
                                   const LaunchTarget& target) {
   if (sizes.batch * sizes.numQueries * sizes.heads == 0) return cudaSuccess;
   const Plan plan = planFor(sizes, numSplits, target.limits.multiprocessors);
@@ -168,18 +182,23 @@ cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attenti
   char* bytes = static_cast<char*>(workspace);
   const MlaKeys& keys = attention.keys;
   const int overhead = plan.tileRows == kWideRows ? kWideOverhead : kNarrowOverhead;
-  int64_t gridY = numSplits > 0 ? numSplits * sizes.batch : plan.shares;
-  if (numSplits == 0) numSplits = knownSplits(sizes, keys, plan, overhead);
+  const DecodeSizes small = narrow(sizes, keys);
+  int64_t sequencesAtOnce = sizes.batch;
+  if (numSplits == 0) {
+    numSplits = knownSplits(small, keys, plan, overhead);
+    if (numSplits > 0) sequencesAtOnce = std::min(sizes.batch, plan.shares / numSplits);
+  }
 
   DecodeArguments arguments{};
   arguments.keys = keys;
-  arguments.sizes = sizes;
+  arguments.sizes = small;
   arguments.scaleLog2 = sizes.scale * 1.4426950408889634f;
   arguments.ropeColumn = sizes.ropeDim == 0 ? kMostRank : 0;
   arguments.queryRopeColumn = arguments.ropeColumn;
   arguments.copyRows =
       keys.blockTable == nullptr ? kTile : static_cast<int>(std::min<int64_t>(keys.pageSize, kTile));
   arguments.numSplits = static_cast<int>(numSplits);
+  arguments.merges = clustersMerge(plan, numSplits);
   arguments.overhead = overhead;
   arguments.out = attention.out;
   arguments.lse = attention.lse;
@@ -190,19 +209,26 @@ cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attenti
   Maps maps;
   cudaError_t error = encodeMaps(maps, dtype, attention, sizes, plan.tileRows, arguments.copyRows);
   if (error != cudaSuccess) return error;
-  if (numSplits > 0) gridY = std::min(gridY, numSplits * sizes.batch);
-  const dim3 grid(static_cast<unsigned>(plan.queryTiles), static_cast<unsigned>(std::min(gridY, kMostGridY)));
-  error = dtype == DType::kFloat16
-              ? launchFor<__half>(plan.tileRows, grid, maps, arguments, early, target)
-              : launchFor<__nv_bfloat16>(plan.tileRows, grid, maps, arguments, early, target);
-  if (error != cudaSuccess || numSplits == 1 || plan.shares == 1) return error;
+  dim3 grid(static_cast<unsigned>(plan.queryTiles));
+  if (numSplits > 0) {
+    grid.y = static_cast<unsigned>(numSplits);
+    grid.z = static_cast<unsigned>(std::min(sequencesAtOnce, kMostGridAxis));
+  } else {
+    grid.y = static_cast<unsigned>(std::min(plan.shares, kMostGridAxis));
+  }
+  // A cluster takes one sequence; a grid takes all others.
+  const int64_t perGrid = arguments.merges ? int64_t{grid.z} : sizes.batch;
+  for (int64_t first = 0; first < sizes.batch && error == cudaSuccess; first += perGrid) {
+    arguments.firstSequence = static_cast<int>(first);
+    arguments.endSequence = static_cast<int>(std::min(first + perGrid, sizes.batch));
+    error = dtype == DType::kFloat16
+                ? launchFor<__half>(plan.tileRows, grid, maps, arguments, early, target)
+                : launchFor<__nv_bfloat16>(plan.tileRows, grid, maps, arguments, early, target);
+  }
+  if (error != cudaSuccess || numSplits == 1 || plan.shares == 1 || arguments.merges) return error;
   const MlaPartials partials{arguments.partialOut, arguments.partialLse,
                              numSplits > 0 ? nullptr : arguments.shares, numSplits,
                              numSplits > 0 ? numSplits : plan.shares / sizes.batch + 1};
-  if (unmerged != nullptr) {
-    *unmerged = partials;
-    return cudaSuccess;
-  }
   return launchMlaCombine(dtype, partials, sizes, attention.out, attention.lse, target);
 }
 

@@ -12,6 +12,15 @@
 namespace warpgraph {
 namespace decode {
 
+// One thread: the copy engine has to know its maps before the first copy.
+__device__ inline void prefetchMaps(const CUtensorMap* query, const CUtensorMap* queryRope,
+                                    const CUtensorMap* latent, const CUtensorMap* rope) {
+  prefetchMap(latent);
+  prefetchMap(rope);
+  prefetchMap(query);
+  prefetchMap(queryRope);
+}
+
 // Where the keys of a tile lie: coordinates of the copies that fetch one box of it.
 struct TileSource {
   int row[kMostCopies], plane[kMostCopies];
@@ -36,7 +45,7 @@ __device__ inline TileSource tileSource(const DecodeArguments& a, const Piece& p
     const int key = tile * kTile + c * a.copyRows;
     if (c * a.copyRows >= kTile || key >= piece.length) continue;
     source.row[c] = key & (pageSize - 1);
-    source.plane[c] = min(max(table[key >> pageBits], 0), static_cast<int>(a.keys.numPages) - 1);
+    source.plane[c] = min(max(__ldcg(table + (key >> pageBits)), 0), static_cast<int>(a.keys.numPages) - 1);
     source.copies = c + 1;
   }
   return source;
@@ -116,20 +125,20 @@ __device__ inline float naturalLse(float max, float sum) {
 
 // Where a row's lse goes.
 __device__ inline void storeLse(const DecodeArguments& a, const Piece& piece, int row, float lse) {
-  const int heads = static_cast<int>(a.sizes.heads);
-  const int64_t numQueries = a.sizes.numQueries;
-  const int64_t at = row % heads * numQueries + row / heads;
+  const int query = queryOfRow(a, row), numQueries = a.sizes.numQueries;
+  const int at = (row - query * a.sizes.heads) * numQueries + query;
+  const int64_t rows = int64_t{numQueries} * a.sizes.heads;
   if (piece.slot >= 0) {
-    a.partialLse[piece.slot * numQueries * heads + at] = lse;
+    a.partialLse[piece.slot * rows + at] = lse;
   } else if (a.lse != nullptr) {
-    a.lse[piece.sequence * numQueries * heads + at] = lse;
+    a.lse[piece.sequence * rows + at] = lse;
   }
 }
 
 // Where a piece's results go: a row (t, h) of the sequence.
 template <typename Out>
 __device__ Out* resultRow(const DecodeArguments& a, const Piece& piece, int row) {
-  const int64_t rows = a.sizes.numQueries * a.sizes.heads;
+  const int64_t rows = int64_t{a.sizes.numQueries} * a.sizes.heads;
   if constexpr (std::is_same_v<Out, float>) {
     return a.partialOut + (piece.slot * rows + row) * a.sizes.rank;
   } else {

@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "cuda/mla_combine.h"
+#include "cuda/mla_attention.h"
 
 namespace warpgraph {
 
@@ -18,7 +18,6 @@ int64_t mlaDecodeHopperWorkspaceBytes(const MlaSizes& sizes, int64_t numSplits, 
 // `early` when the kernel before it in the stream makes nothing but the queries and lets this one come only
 // after all before itself is done: the latents are then read while the queries are made.
 cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                                  int64_t numSplits, bool early, MlaPartials* unmerged, void* workspace,
-                                  const LaunchTarget& target);
+                                  int64_t numSplits, bool early, void* workspace, const LaunchTarget& target);
 
 }  // namespace warpgraph

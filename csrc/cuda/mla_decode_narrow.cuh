@@ -100,7 +100,7 @@ template <typename Out, int kRows>
 __device__ inline void narrowWrite(const float (&result)[kLatentBoxes][kRows / 2], const DecodeArguments& a,
                                    const Piece& piece, const QueryRows& tileRows, int group, int warp,
                                    int lane) {
-  const int boxes = static_cast<int>(a.sizes.rank) / kBoxColumns;
+  const int boxes = a.sizes.rank / kBoxColumns;
 #pragma unroll
   for (int i = 0; i < kRows / 4; ++i) {
     const int query = i / 2 * 8 + lane % 4 * 2 + i % 2;
@@ -139,6 +139,7 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
     if (next == nullptr) break;
     const Piece& piece = *next;
     if (piece.end <= piece.begin) {
+      waitForPrevious();
       if (group == 0) writeEmpty<T, 128>(a, piece, tileRows, thread);
       continue;
     }
@@ -155,8 +156,9 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
       max[i] = -FLT_MAX;
       sum[i] = 0.0f;
       const int row = min(queryOf(i), tileRows.count - 1);
-      seen[i] = static_cast<int>(mlaSeen(a.sizes, piece.length, row / static_cast<int>(a.sizes.heads)));
+      seen[i] = a.sizes.seen(piece.length, queryOfRow(a, row));
     }
+    waitForPrevious();  // before anything is written
     barrierWait(&shared.queryFull, queryPhase);
     queryPhase ^= 1;
     RingPlace<kRing> place = start.ahead(group * kBoxes);
@@ -338,6 +340,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 1)
   extern __shared__ __align__(1024) char dynamicShared[];  // as the swizzle wants it
   auto& shared = *reinterpret_cast<NarrowShared<kRows>*>(dynamicShared);
   allowNext();
+  if (threadIdx.x == kNarrowThreads - 1) prefetchMaps(&queryMap, &queryRopeMap, &latentMap, &ropeMap);
   if (threadIdx.x == 0) {
     for (uint64_t& barrier : shared.full) barrierInit(&barrier, 1);
     for (uint64_t& barrier : shared.free) barrierInit(&barrier, 4);
@@ -351,7 +354,6 @@ __global__ void __launch_bounds__(kNarrowThreads, 1)
   const int warp = __shfl_sync(kFullWarp, threadIdx.x / kWarpSize, 0);
   if (warp < 8) {
     takeRegisters<232>();
-    waitForPrevious();
     narrowConsume<T, kRows>(a, rows, shared, warp / 4);
   } else {
     giveRegisters<40>();

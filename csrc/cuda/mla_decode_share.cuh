@@ -16,15 +16,34 @@ constexpr size_t kMostShared = 227 * 1024;
 constexpr int kMostCopies = 4;  // of a box of keys: pages have at least 16
 constexpr int kLeastShare = 4;  // tiles: shorter shares would cost more to merge than they save
 
+// As in MlaSizes and MlaKeys. 32 bits are enough (see mlaDecodeHopperTakes()), and what a block computes
+// before it can begin is code that is not in the cache: half as many instructions take half as long.
+struct DecodeSizes {
+  int batch, numQueries, heads, rank, numKeys;
+  bool causal, hasQueryOffset;
+  int queryOffset;
+
+  // How many keys of a sequence query t sees.
+  __host__ __device__ int seen(int length, int t) const {
+    if (!causal) return length;
+    const int offset = hasQueryOffset ? queryOffset : length - numQueries;
+    const int most = t + offset + 1;
+    return most < 0 ? 0 : most < length ? most : length;
+  }
+};
+
 struct DecodeArguments {
   MlaKeys keys;
-  MlaSizes sizes;
+  DecodeSizes sizes;
   float scaleLog2;  // scale·log2 e
   int ropeColumn;   // where the rope part begins in its tensor; beyond its end when there is none
   int queryRopeColumn;
   int copyRows;   // keys that one copy fetches: a tile or a page
-  int numSplits;  // 0: equal shares
-  int overhead;   // of a sequence, in tiles, when shares are cut
+  int numSplits;  // the grid is (tiles of queries, splits, sequences); 0: equal shares, (tiles of queries,
+                  // shares)
+  bool merges;  // the two splits of a sequence are those of a cluster, which merges them, and takes no other
+  int firstSequence, endSequence;  // that the grid takes
+  int overhead;                    // of a sequence, in tiles, when shares are cut
   void* out;
   float* lse;
   float* partialOut;  // as in MlaPartials
@@ -38,21 +57,32 @@ struct QueryRows {
   int firstQuery, lastQuery;
 };
 
-__device__ inline QueryRows queryRows(const DecodeArguments& a, int tileRows) {
-  const int heads = static_cast<int>(a.sizes.heads);
-  const int rows = static_cast<int>(a.sizes.numQueries) * heads;
-  const int first = static_cast<int>(blockIdx.x) * tileRows;
-  const int count = min(tileRows, rows - first);
-  return {first, count, first / heads, (first + count - 1) / heads};
+// Which query a row (t, h) belongs to. Divisions make blocks that have little to do begin later.
+__device__ inline int queryOfRow(const DecodeArguments& a, int row) {
+  return a.sizes.numQueries == 1 ? 0 : row / a.sizes.heads;
 }
 
-__host__ __device__ inline int ceilTiles(int64_t keys) {
-  return static_cast<int>((keys + kTile - 1) / kTile);
+__device__ inline QueryRows queryRows(const DecodeArguments& a, int tileRows) {
+  const int rows = a.sizes.numQueries * a.sizes.heads;
+  const int first = static_cast<int>(blockIdx.x) * tileRows;
+  const int count = min(tileRows, rows - first);
+  return {first, count, queryOfRow(a, first), queryOfRow(a, first + count - 1)};
+}
+
+__host__ __device__ inline int ceilTiles(int keys) {
+  return static_cast<int>((static_cast<unsigned>(keys) + kTile - 1) / kTile);
+}
+
+// Keys of a sequence. Lengths may have been computed on the GPU, where nobody checked them. They are read
+// past L1, which may be older, since a block may read them before it has waited for anything.
+__device__ inline int lengthOf(const DecodeArguments& a, int b) {
+  if (a.keys.lengths == nullptr) return a.sizes.numKeys;
+  return min(max(__ldcg(a.keys.lengths + b), 0), a.sizes.numKeys);
 }
 
 // Tiles of a sequence that any query sees.
-__device__ inline int tilesOf(const DecodeArguments& a, int64_t b) {
-  return ceilTiles(mlaSeen(a.sizes, mlaLength(a.keys, b), a.sizes.numQueries - 1));
+__device__ inline int tilesOf(const DecodeArguments& a, int b) {
+  return ceilTiles(a.sizes.seen(lengthOf(a, b), a.sizes.numQueries - 1));
 }
 
 // How the blocks share the keys, unless the caller fixed the number of splits: where all sequences have
@@ -97,7 +127,7 @@ template <int kThreads>
 __device__ void findShare(const DecodeArguments& a, ShareStart& start) {
   constexpr int kWarps = kThreads / kWarpSize;
   static_assert(kWarps <= 12);
-  const int batch = static_cast<int>(a.sizes.batch);
+  const int batch = a.sizes.batch;
   const int lane = threadIdx.x % kWarpSize, warp = threadIdx.x / kWarpSize;
   const int perThread = (batch + kThreads - 1) / kThreads;
   const int first = min(static_cast<int>(threadIdx.x) * perThread, batch);

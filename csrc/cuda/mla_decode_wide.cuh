@@ -18,6 +18,7 @@
 #pragma once
 
 #include "cuda/mla_decode_wide_load.cuh"
+#include "cuda/mla_decode_wide_merge.cuh"
 #include "cuda/mla_decode_wide_softmax.cuh"
 
 namespace warpgraph {
@@ -91,70 +92,25 @@ __device__ inline void wideScale(float (&result)[128], const float (&scale)[2]) 
   for (int i = 0; i < 128; ++i) result[i] *= scale[i / 2 % 2];
 }
 
-__device__ inline void wideRelease(uint64_t* barrier, int lane) {
-  if (lane == 0) barrierArrive(barrier);
-}
-
-// A warp's 16 rows and 256 columns of the result, through `stage`, a box that the warp has for itself, since
-// a warp's store takes as long as it touches lines.
-template <typename Out, int kGroup>
-__device__ inline void wideWrite(const float (&result)[128], const float (&inverse)[2], char* stage,
-                                 const DecodeArguments& a, const Piece& piece, const QueryRows& tile,
-                                 int warp, int lane) {
-  constexpr int kRowBytes = 512, kVector = 16 / sizeof(Out), kPasses = sizeof(Out) / 2;
-  constexpr int kColumns = kRowBytes / sizeof(Out);  // of a pass
-  const int count = min(tile.count - warp * 16, 16), column = kGroup * 256 + lane * kVector;
-  const int64_t rank = a.sizes.rank;
-  Out* out = resultRow<Out>(a, piece, tile.first + warp * 16) + column;
-  // Chunks of 16 bytes are permuted within a row by an exclusive or, lest eight rows meet in one bank.
-  const int pairBytes = lane % 4 * 2 * static_cast<int>(sizeof(Out));
-  char* mine = stage + lane / 4 * kRowBytes + pairBytes % 16;
-  const int chunk = pairBytes / 16, turned = lane / 4 * kPasses;
-#pragma unroll
-  for (int pass = 0; pass < kPasses; ++pass) {
-#pragma unroll
-    for (int i = 0; i < kColumns / 8; ++i) {
-      char* to = mine + ((i % 8 * kPasses + chunk) ^ turned) * 16 + i / 8 * 8 * kPasses * 16;
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int at = (pass * kColumns / 8 + i) * 4 + half * 2;
-        const float x = result[at] * inverse[half], y = result[at + 1] * inverse[half];
-        if constexpr (std::is_same_v<Out, float>) {
-          *reinterpret_cast<float2*>(to + half * 8 * kRowBytes) = {x, y};
-        } else {
-          *reinterpret_cast<uint32_t*>(to + half * 8 * kRowBytes) = packPair<Out>(x, y);
-        }
-      }
-    }
-    __syncwarp();
-    if (column + pass * kColumns < rank) {
-#pragma unroll 4
-      for (int row = 0; row < 16; ++row) {
-        if (row < count) {
-          *reinterpret_cast<uint4*>(out + row * rank + pass * kColumns) =
-              *reinterpret_cast<const uint4*>(stage + row * kRowBytes + (lane ^ (row % 8 * kPasses)) * 16);
-        }
-      }
-    }
-    __syncwarp();
-  }
-}
-
 // Warpgroup 0 takes the first tile of each pair, warpgroup 1 the second, where there is one.
-template <typename T, int kGroup>
+template <typename T, bool kMerges, int kGroup>
 __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& tileRows, WideShared& shared) {
   const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
-  const unsigned base = __shfl_sync(kFullWarp, sharedAddress(&shared) >> 4, 0);
+  // Above 18 bits a block's rank in its cluster.
+  const unsigned base = __shfl_sync(kFullWarp, (sharedAddress(&shared) & 0x3ffff) >> 4, 0);
   char* secondWeights = shared.keys[1][kLatentBoxes];
   const size_t secondWeightsOffset = offsetof(WideShared, keys) + (kBoxes + kLatentBoxes) * kBoxBytes;
-  unsigned phase0 = 0, phase1 = 0, queryPhase = 0;
+  unsigned phase0 = 0, phase1 = 0, queryPhase = 0, turnOfSums = 0;
   if (thread == 0) shared.walk[kGroup].pieces.start(a, shared.start);
   for (int turn = 0;; turn ^= 1) {
     const Piece* next = nextPiece(shared.walk[kGroup], turn, a, tileRows, thread, kWarpgroup + kGroup,
                                   kGroup == 0 && blockIdx.x == 0);
     if (next == nullptr) break;
     const Piece& piece = *next;
-    if (piece.end <= piece.begin) {
+    // Where clusters merge, the peer wants to hear of the piece all the same.
+    const bool isEmpty = piece.end <= piece.begin;
+    if (!kMerges && isEmpty) {
+      waitForPrevious();
       if (kGroup == 0) writeEmpty<T, 128>(a, piece, tileRows, thread);
       continue;
     }
@@ -163,19 +119,21 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
     for (int half = 0; half < 2; ++half) {
       rows.row[half] = warp * 16 + lane / 4 + half * 8;
       const int row = tileRows.first + min(rows.row[half], tileRows.count - 1);
-      rows.seen[half] =
-          static_cast<int>(mlaSeen(a.sizes, piece.length, row / static_cast<int>(a.sizes.heads)));
+      rows.seen[half] = a.sizes.seen(piece.length, queryOfRow(a, row));
     }
     float result[128], p[32];
 #pragma unroll
     for (float& value : result) value = 0.0f;
     WideSoftmax softmax;
-    barrierWait(&shared.queryFull, queryPhase);
-    queryPhase ^= 1;
-    if constexpr (kGroup == 0) {
-      wideLogits<T, 0, false>(p, shared, base, phase0);
-      if (piece.begin + 1 < piece.end) namedBarrierArrive(kFirstLogits, 256);
-      wgmmaWait<0>();
+    waitForPrevious();  // before anything is written
+    if (!kMerges || !isEmpty) {
+      barrierWait(&shared.queryFull, queryPhase);
+      queryPhase ^= 1;
+      if constexpr (kGroup == 0) {
+        wideLogits<T, 0, false>(p, shared, base, phase0);
+        if (piece.begin + 1 < piece.end) namedBarrierArrive(kFirstLogits, 256);
+        wgmmaWait<0>();
+      }
     }
     for (int first = piece.begin; first < piece.end; first += 2) {
       const bool second = first + 1 < piece.end;
@@ -260,9 +218,9 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
       value += __shfl_xor_sync(kFullWarp, value, 1);
       value += __shfl_xor_sync(kFullWarp, value, 2);
     }
-    // Two places in turn, of pieces that have keys: the other warpgroup may still read the last one's. The
-    // queries' phase turns with them.
-    float (&sums)[2][kWideRows] = shared.sum[queryPhase];
+    // Two places in turn: the other warpgroup may still read the last piece's.
+    turnOfSums ^= 1;
+    float (&sums)[2][kWideRows] = shared.sum[turnOfSums];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (lane % 4 == 0) sums[kGroup][rows.row[half]] = sum[half];
@@ -271,28 +229,33 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       sum[half] = sums[0][rows.row[half]] + sums[1][rows.row[half]];
-      if (kGroup == 0 && lane % 4 == 0 && rows.row[half] < tileRows.count) {
+      if (!kMerges && kGroup == 0 && lane % 4 == 0 && rows.row[half] < tileRows.count) {
         storeLse(a, piece, tileRows.first + rows.row[half], naturalLse(softmax.max[half], sum[half]));
       }
     }
-    const float inverse[2] = {sum[0] == 0.0f ? 0.0f : 1.0f / sum[0], sum[1] == 0.0f ? 0.0f : 1.0f / sum[1]};
-    // In the place of the last tile, which is therefore free only now.
-    const int tile = (piece.end - piece.begin + 1) % 2;
-    char* stage = shared.keys[tile][kGroup * 4 + warp];
-    if (piece.slot >= 0) {
-      wideWrite<float, kGroup>(result, inverse, stage, a, piece, tileRows, warp, lane);
+    if constexpr (kMerges) {
+      wideMerge<T, kGroup>(result, softmax, a, piece, tileRows, shared, rows, warp, lane);
     } else {
-      wideWrite<T, kGroup>(result, inverse, stage, a, piece, tileRows, warp, lane);
+      const float inverse[2] = {sum[0] == 0.0f ? 0.0f : 1.0f / sum[0], sum[1] == 0.0f ? 0.0f : 1.0f / sum[1]};
+      // In the place of the last tile, which is therefore free only now.
+      const int tile = (piece.end - piece.begin + 1) % 2;
+      char* stage = shared.keys[tile][kGroup * 4 + warp];
+      if (piece.slot >= 0) {
+        wideWrite<float, kGroup>(result, inverse, stage, a, piece, tileRows, warp, lane);
+      } else {
+        wideWrite<T, kGroup>(result, inverse, stage, a, piece, tileRows, warp, lane);
+      }
+      proxyFence();
+      __syncwarp();
+      wideRelease(&shared.free[tile][tile == kGroup ? 0 : 1], lane);
     }
-    proxyFence();
-    __syncwarp();
-    wideRelease(&shared.free[tile][tile == kGroup ? 0 : 1], lane);
   }
 }
 
 #endif  // WARPGRAPH_HOPPER
 
-template <typename T>
+// kMerges: blocks come in clusters of two, which have the two splits of a sequence.
+template <typename T, bool kMerges>
 __global__ void __launch_bounds__(kWideThreads, 1)
     mlaWideKernel(const __grid_constant__ CUtensorMap queryMap,
                   const __grid_constant__ CUtensorMap queryRopeMap,
@@ -303,6 +266,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   auto& shared = *reinterpret_cast<WideShared*>(dynamicShared);
   const int warp = __shfl_sync(kFullWarp, threadIdx.x / kWarpSize, 0), lane = threadIdx.x % kWarpSize;
   allowNext();
+  if (threadIdx.x == kWideThreads - 1) prefetchMaps(&queryMap, &queryRopeMap, &latentMap, &ropeMap);
   if (threadIdx.x == 0) {
     for (auto& tile : shared.full) {
       for (uint64_t& barrier : tile) barrierInit(&barrier, 1);
@@ -312,18 +276,26 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     }
     barrierInit(&shared.queryFull, 1);
     barrierInit(&shared.queryFree, 8);
+    if (kMerges) {
+      barrierInit(&shared.peerLseFull, 1);
+      barrierInit(&shared.peerHalfFull, 1);
+      barrierInit(&shared.halfArrived, 1);
+    }
     barrierInitFence();
   }
-  if (a.numSplits == 0) findShare<kWideThreads>(a, shared.start);
-  __syncthreads();
+  if constexpr (kMerges) {
+    clusterSync();  // the peer's barriers are there
+  } else {
+    if (a.numSplits == 0) findShare<kWideThreads>(a, shared.start);
+    __syncthreads();
+  }
   const QueryRows rows = queryRows(a, kWideRows);
   if (warp < 8) {
     takeRegisters<232>();
-    waitForPrevious();
     if (warp < 4) {
-      wideConsume<T, 0>(a, rows, shared);
+      wideConsume<T, kMerges, 0>(a, rows, shared);
     } else {
-      wideConsume<T, 1>(a, rows, shared);
+      wideConsume<T, kMerges, 1>(a, rows, shared);
     }
   } else {
     giveRegisters<40>();

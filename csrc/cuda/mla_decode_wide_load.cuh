@@ -22,7 +22,10 @@ struct WideShared {
   uint64_t free[2][2];  // [tile][boxes that its own warpgroup frees, that the other frees]
   uint64_t queryFull, queryFree;
   float max[2][kWideRows], scale[2][kWideRows];
-  float sum[2][2][kWideRows];  // of pieces that have keys in turn, by warpgroup
+  float sum[2][2][kWideRows];                       // of pieces in turn, by warpgroup
+  uint64_t peerLseFull, peerHalfFull, halfArrived;  // where clusters merge, once
+  float arrived[4];                                 // by warps of the peer
+  float peerLse[kWideRows];                         // of the peer's keys, in base 2
   PieceWalk walk[2];
   ShareStart start;
 };
@@ -31,6 +34,10 @@ static_assert(sizeof(WideShared) <= kMostShared);
 
 // Named barriers; of the last one there are two, by warpgroup.
 enum WideBarrier { kFirstLogits = 1, kFirstSoftmax, kSecondSoftmax, kSums, kWarpgroup };
+
+__device__ inline void wideRelease(uint64_t* barrier, int lane) {
+  if (lane == 0) barrierArrive(barrier);
+}
 
 // The box that a lane of a fetching warp fetches, of tile warp / 2: the tile's own warpgroup frees its half
 // of the columns (warp % 2 = 0), the other one the rest; with them goes the rope part, of the second tile

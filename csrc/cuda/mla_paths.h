@@ -1,18 +1,16 @@
 // The ways to compute multi-head latent attention by several kernels, one launcher and one workspace each.
 #pragma once
 
-#include "cuda/mla_combine.h"
+#include "cuda/mla_attention.h"
 
 namespace warpgraph {
 
 // The absorbed core by the fastest kernel that takes it, the plain one at last. `early` when it is queued
-// right behind the launchMatmul that makes its queries. With `unmerged`, a kernel that has split keys
-// may leave it to the caller to merge them, and says there where they are.
+// right behind the launchMatmul that makes its queries.
 size_t mlaLatentWorkspaceBytes(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
                                int64_t numSplits, const DeviceLimits& limits);
 cudaError_t launchMlaLatent(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,
-                            int64_t numSplits, bool early, MlaPartials* unmerged, void* workspace,
-                            const LaunchTarget& target);
+                            int64_t numSplits, bool early, void* workspace, const LaunchTarget& target);
 // Whether that is a kernel on tensor cores.
 bool mlaLatentIsFast(DType dtype, const MlaSizes& sizes, const MlaKeys& keys, const DeviceLimits& limits);
 
