@@ -132,7 +132,7 @@ class CapturedFunction {
   #ownInput(example: Tensor): Tensor {
     const own = this.#copyOf(example.storage)
     own.isRewritten = true
-    return Tensor.owning(own, example.lengths)
+    return new Tensor(own, example.lengths)
   }
 
   /** The result of `fn`, in tensors that no scope of its own disposes. */
@@ -194,7 +194,7 @@ class CapturedFunction {
 
 /** The result with other tensors on the same storages: to dispose them leaves those of `fn` alone. */
 function sharedResult(result: CapturedResult): CapturedResult {
-  return mapTensors(result, (tensor) => Tensor.owning(tensor.storage.retain(), tensor.lengths))
+  return mapTensors(result, (tensor) => new Tensor(tensor.storage.retain(), tensor.lengths))
 }
 
 function disposeAll(result: CapturedResult): void {

@@ -66,7 +66,7 @@ export function tensor(data: NumericArray | NestedNumbers, options: TensorOption
   const full = resolveShape(op, options.shape ?? shape, flat.length)
   const backend = backendFor(op, options.device)
   const raw = toRaw(op, dtype, flat as ArrayLike<number>)
-  return Tensor.owning(backend.upload(dtype, raw).withBoundsOf(raw), full)
+  return new Tensor(backend.upload(dtype, raw).withBoundsOf(raw), full)
 }
 
 /** An array seen through strides, in elements: what the ndarray package makes. */
@@ -117,7 +117,7 @@ export function fromNdarray(
   }
   const backend = backendFor(op, options.device)
   const raw = toRaw(op, dtype, flat)
-  return Tensor.owning(backend.upload(dtype, raw).withBoundsOf(raw), [...shape])
+  return new Tensor(backend.upload(dtype, raw).withBoundsOf(raw), [...shape])
 }
 
 /** The numbers of nested arrays in row-major order, with the shape that the nesting tells. */

@@ -23,10 +23,23 @@ export function trackInScope(tensor: Disposable): void {
 }
 
 /**
- * What a synchronous function gives: anything but a promise. A generic function that hands its callback on to `scope`
- * takes a `() => Synchronous<T>` too.
+ * What a synchronous function gives: anything but a promise. A generic function that hands on to `scope` a callback of
+ * whatever result takes a `() => Synchronous<T>` too.
  */
 export type Synchronous<T> = T extends { readonly then: (...args: never) => unknown } ? never : T
+
+/** What is no promise as far as its constraint tells. A conditional type says nothing of a type that is still open. */
+type NoPromise =
+  | (object & { readonly then?: undefined })
+  | string
+  | number
+  | bigint
+  | boolean
+  | symbol
+  | null
+  | undefined
+  // biome-ignore lint/suspicious/noConfusingVoidType: what a function without a result gives.
+  | void
 
 /**
  * Runs `fn` and disposes every tensor made inside, except those in its result (a tensor, or arrays, plain
@@ -40,7 +53,10 @@ export type Synchronous<T> = T extends { readonly then: (...args: never) => unkn
  * @throws TypeError (`ERR_ARG_TYPE`) when `fn` is not a function or is asynchronous: a scope ends when `fn` returns,
  * and an asynchronous function returns before its work is done. Use `using` or `dispose()` there.
  */
-export function scope<T>(fn: () => Synchronous<T>): T {
+export function scope<T>(fn: () => Synchronous<T>): T
+/** The same in generic functions, for type parameters whose constraint is no promise. */
+export function scope<T extends NoPromise>(fn: () => T): T
+export function scope<T>(fn: () => T): T {
   if (typeof fn !== 'function') {
     throw argumentError('ERR_ARG_TYPE', 'scope', 'fn', 'be a function', describe(fn))
   }

@@ -45,7 +45,11 @@ export class Tensor<D extends DType = DType, R extends number = any> {
   #shape: Shape<R> | null = null
   #disposed = false
 
-  private constructor(storage: Storage, lengths: readonly number[]) {
+  /** Not to be called: a class without a public constructor could not be handed to what takes classes. */
+  constructor(data: never)
+  /** @internal Takes over one ownership of the storage, and the lengths: nobody writes to them any more. */
+  constructor(storage: Storage, lengths: readonly number[])
+  constructor(storage: Storage, lengths?: readonly number[]) {
     if (!(storage instanceof Storage)) {
       const expected = 'be given to tensor() or fromNdarray()'
       throw argumentError('ERR_ARG_TYPE', 'new Tensor', 'data', expected, describe(storage))
@@ -53,14 +57,6 @@ export class Tensor<D extends DType = DType, R extends number = any> {
     this.#storage = storage
     this.#lengths = lengths as Shape<R>
     trackInScope(this)
-  }
-
-  /** @internal Takes over one ownership of the storage, and the lengths: nobody writes to them any more. */
-  static owning<D extends DType, R extends number>(
-    storage: Storage,
-    lengths: readonly number[],
-  ): Tensor<D, R> {
-    return new Tensor(storage, lengths)
   }
 
   get dtype(): D {
@@ -226,7 +222,7 @@ export function compute<D extends DType, R extends number>(
     out.drop()
     throw error
   }
-  return Tensor.owning(out, shape)
+  return new Tensor(out, shape)
 }
 
 /** The number of elements of a shape, or of its dimensions from one on. */

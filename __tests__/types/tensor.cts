@@ -98,10 +98,16 @@ const handmade: Tensor = { dtype: 'float32', shape: [1], size: 1, rank: 1, devic
 new warpgraph.Tensor()
 // @ts-expect-error: nor with data
 new warpgraph.Tensor([1, 2], [2])
-// @ts-expect-error: nor are there tensors of other classes
 class Mine extends warpgraph.Tensor {}
+// @ts-expect-error: nor by another class
+new Mine()
 declare const something: unknown
 if (something instanceof warpgraph.Tensor) something satisfies Tensor
+// Its class can be handed to what takes one, such as a schema's check of instances.
+// biome-ignore lint/suspicious/noExplicitAny: what `InstanceType` asks of a class.
+declare function instanceOf<C extends abstract new (...args: any) => unknown>(type: C): InstanceType<C>
+const instance: Tensor = instanceOf(warpgraph.Tensor)
+const sameInstance: InstanceType<typeof warpgraph.Tensor> = matrix
 
 // A scope gives what its function gives, unless that is a promise.
 const kept = scope(() => ({ values: matrix, count: 1 }))
@@ -117,6 +123,29 @@ const maybe = scope(() => (counted > 1 ? matrix : null))
 same<typeof maybe, Tensor<'float32', 2> | null>(true)
 const ofGeneric = <D extends 'float32' | 'float16'>(t: Tensor<D, 2>) => scope(() => t.reshape([-1]))
 same<ReturnType<typeof ofGeneric<'float16'>>, Tensor<'float16', 1>>(true)
+const literals: { readonly mode: 'sum' | 'mean'; readonly pair: [number, Tensor] } = scope(() => ({
+  mode: 'mean',
+  pair: [1, matrix],
+}))
+const listed: readonly [Tensor, ...Tensor[]] = scope(() => [matrix, matrix])
+const called: (x: number) => number = scope(() => (x) => x + 1)
+const narrow: 'a' | 1 = scope(() => 'a')
+// Generic functions give what their parameters hold, and what functions of theirs give, as long as that is no promise.
+const sameOf = <T extends Tensor>(x: T) => scope(() => x)
+same<ReturnType<typeof sameOf<Tensor<'int32', 1>>>, Tensor<'int32', 1>>(true)
+const recordOf = <K extends string>(tensors: Record<K, Tensor>) => scope(() => tensors)
+same<ReturnType<typeof recordOf<'a'>>, Record<'a', Tensor>>(true)
+const objectOf = <O extends { hidden: Tensor }>(state: O) => scope(() => state)
+same<ReturnType<typeof objectOf<{ hidden: Tensor; step: number }>>, { hidden: Tensor; step: number }>(true)
+const memberOf = <M extends Record<string, Tensor>, K extends keyof M>(m: M, k: K): M[K] => scope(() => m[k])
+same<ReturnType<typeof memberOf<{ a: Tensor<'int32', 1> }, 'a'>>, Tensor<'int32', 1>>(true)
+class Layer<I, O extends Tensor> {
+  constructor(readonly fn: (input: I) => O) {}
+  run(input: I): O {
+    return scope(() => this.fn(input))
+  }
+}
+same<ReturnType<Layer<number, Tensor<'float32', 2>>['run']>, Tensor<'float32', 2>>(true)
 // @ts-expect-error: an asynchronous function
 scope(async () => matrix)
 // @ts-expect-error: a promise
@@ -155,4 +184,21 @@ fromNdarray({ data: Int32Array.of(1) })
   short.dispose()
 }
 
-export = { Mine, pair, unbound, asMatrix, asVector, asCube, asHalf, anyTensor, wrong, early, handmade }
+export = {
+  pair,
+  instance,
+  sameInstance,
+  literals,
+  listed,
+  called,
+  narrow,
+  unbound,
+  asMatrix,
+  asVector,
+  asCube,
+  asHalf,
+  anyTensor,
+  wrong,
+  early,
+  handmade,
+}

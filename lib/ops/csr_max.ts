@@ -64,7 +64,7 @@ export function csrMax<D extends FloatDType>(
     const values = compute<D, 2>(backend, x.dtype, shape, (out) => {
       backend.csrMax(graph.on(backend), x.storage, empty, out, winners, x.lengths[1])
     })
-    return winners === null ? values : { values, indices: Tensor.owning<'int32', 2>(winners, shape) }
+    return winners === null ? values : { values, indices: new Tensor<'int32', 2>(winners, shape) }
   } catch (error) {
     winners?.drop()
     throw error

@@ -227,8 +227,8 @@ export function computeAttention<D extends FloatDType>(
     const lse = keep(backend.allocate('float32', sizeOf(lseShape)))
     if (out.length > 0 || lse.length > 0) fill(out, lse)
     return {
-      out: Tensor.owning<D, 4>(out.retain(), shape),
-      lse: Tensor.owning<'float32', 3>(lse.retain(), lseShape),
+      out: new Tensor<D, 4>(out.retain(), shape),
+      lse: new Tensor<'float32', 3>(lse.retain(), lseShape),
     }
   })
 }
