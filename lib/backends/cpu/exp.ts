@@ -3,15 +3,17 @@ const highest = 24
 /** Steps of the table per unit. */
 const steps = 256
 
-/** exp of the multiples of 1/steps, once it is filled. The ends stand for all that lies beyond: 0 and NaN. */
-const table = new Float64Array((highest - lowest) * steps + 1)
+/**
+ * exp of the multiples of 1/steps, once it is filled; until then NaN, so that it is seen where that was forgotten. The ends
+ * stand for all that lies beyond: 0 and NaN.
+ */
+const table = new Float64Array((highest - lowest) * steps + 1).fill(NaN)
 
 /** Fills the table when it is first called, which takes 2 ms: to be called before `exp`. */
 export function prepareExp(): void {
-  const last = table.length - 1
-  if (Number.isNaN(table[last]!)) return
-  for (let i = 1; i < last; i++) table[i] = Math.exp(lowest + i / steps)
-  table[last] = NaN
+  if (table[0] === 0) return
+  table[0] = 0
+  for (let i = 1; i < table.length - 1; i++) table[i] = Math.exp(lowest + i / steps)
 }
 
 /** 1.5·2^52: a number is rounded to a whole one by adding this and taking it away. */

@@ -12,36 +12,55 @@ export function segmentSoftmax(
   out: Float32Array,
 ): void {
   prepareExp()
-  const longest = longestSegment(rowPtr)
-  const sideBySide = longest <= mostSideBySide
-  const exponentials = sideBySide ? new Array<number>(4 * longest).fill(NaN) : new Float64Array(longest)
+  // The exponentials of one segment, of one head and of four, in double precision: the costly part, and needed twice.
+  const ofOne = new Float64Array(longestSegment(rowPtr, Infinity))
+  const ofFour = heads < 4 ? [] : new Array<number>(4 * longestSegment(rowPtr, mostSideBySide)).fill(NaN)
   for (let i = 0; i + 1 < rowPtr.length; i++) {
     const begin = rowPtr[i]! * heads
     const end = rowPtr[i + 1]! * heads
     if (begin === end) continue
-    let first = begin
-    if (sideBySide) {
-      const four = exponentials as number[]
-      while (first + 4 <= begin + heads && fourHeads(scores, first, end, heads, four, out)) first += 4
+    const endOfFours = rowPtr[i + 1]! - rowPtr[i]! <= mostSideBySide ? begin + heads - (heads % 4) : begin
+    for (let first = begin; first < begin + heads; first++) {
+      // Four heads that cannot go side by side go one by one, and the next four are tried again.
+      if (
+        first < endOfFours &&
+        (first - begin) % 4 === 0 &&
+        fourHeads(scores, first, end, heads, ofFour, out)
+      ) {
+        first += 3
+        continue
+      }
+      // Written here and not as a function of its own, which V8 would not compile into this loop: it is too long.
+      let sum = exponentiate(scores, first, end, heads, scores[first]!, ofOne)
+      if (Number.isNaN(sum)) {
+        sum = exponentiate(scores, first, end, heads, maximum(scores, first, end, heads), ofOne)
+      }
+      const inverse = sum === 0 ? 0 : 1 / sum // 0: all are −∞
+      let at = first
+      let j = 0
+      for (; at + heads < end; at += 2 * heads) {
+        out[at] = ofOne[j]! * inverse
+        out[at + heads] = ofOne[j + 1]! * inverse
+        j += 2
+      }
+      if (at < end) out[at] = ofOne[j]! * inverse
     }
-    for (; first < begin + heads; first++) oneHead(scores, first, end, heads, exponentials, out)
   }
 }
 
 /**
- * The exponentials of one segment, in double precision: the costly part, and needed twice. An array is read and written with
- * fewer checks than a typed one, of which V8 asks at each access whether its memory is gone, once any was: as soon as, say,
- * the memory of a WebAssembly module grew.
+ * The edges of the longest segment whose heads are computed four at a time: their exponentials are 256 KiB, which stay in a
+ * second-level cache. Of more edges that is not always faster, and of many slower.
  */
-type Exponentials = number[] | Float64Array
-
-/** The edges of the longest segment whose exponentials of four heads are kept in JavaScript's own memory: 2 MB. */
-const mostSideBySide = 2 ** 16
+const mostSideBySide = 2 ** 13
 
 /**
  * The softmax of four heads side by side, from the first edge's scores at `first` on. One walk over the edges does for all:
  * at every turn V8 checks anew what the arrays are, and most segments are short. Returns false, with nothing written,
  * where a score is not finite or lies far above the first one.
+ *
+ * The exponentials are kept in an array: it is read and written with fewer checks than a typed one, of which V8 asks at each
+ * access whether its memory is gone, once any was: as soon as, say, the memory of a WebAssembly module grew.
  */
 function fourHeads(
   scores: Float32Array,
@@ -97,30 +116,6 @@ function fourHeads(
   return true
 }
 
-/** The softmax of one head, from the first edge's score at `first` on. */
-function oneHead(
-  scores: Float32Array,
-  first: number,
-  end: number,
-  heads: number,
-  exponentials: Exponentials,
-  out: Float32Array,
-): void {
-  let sum = exponentiate(scores, first, end, heads, scores[first]!, exponentials)
-  if (Number.isNaN(sum)) {
-    sum = exponentiate(scores, first, end, heads, maximum(scores, first, end, heads), exponentials)
-  }
-  const inverse = sum === 0 ? 0 : 1 / sum // 0: all are −∞
-  let at = first
-  let j = 0
-  for (; at + heads < end; at += 2 * heads) {
-    out[at] = exponentials[j]! * inverse
-    out[at + heads] = exponentials[j + 1]! * inverse
-    j += 2
-  }
-  if (at < end) out[at] = exponentials[j]! * inverse
-}
-
 /** exp(x − m) of every heads-th score from `first` on, and their sum; NaN where one lies far above m. */
 function exponentiate(
   scores: Float32Array,
@@ -128,7 +123,7 @@ function exponentiate(
   end: number,
   heads: number,
   m: number,
-  exponentials: Exponentials,
+  exponentials: Float64Array,
 ): number {
   const own = scores[first]! - m
   let sum = own === 0 ? 1 : exp(own) // mostly it is m itself
@@ -158,8 +153,12 @@ function maximum(scores: Float32Array, first: number, end: number, heads: number
   return max === -Infinity ? 0 : max
 }
 
-function longestSegment(rowPtr: Int32Array): number {
+/** The edges of the longest segment of at most `most`. */
+function longestSegment(rowPtr: Int32Array, most: number): number {
   let longest = 0
-  for (let i = 0; i + 1 < rowPtr.length; i++) longest = Math.max(longest, rowPtr[i + 1]! - rowPtr[i]!)
+  for (let i = 0; i + 1 < rowPtr.length; i++) {
+    const length = rowPtr[i + 1]! - rowPtr[i]!
+    if (length > longest && length <= most) longest = length
+  }
   return longest
 }
