@@ -28,14 +28,16 @@ export function mlaAttention(
   const qRope = inputs.qRope && new Float64Array(inputs.qRope)
   const weights = new Float64Array(keys.numKeys)
   const ropeLogits = new Float64Array(keys.numKeys)
+  const wUpK = inDoubles(inputs.wUpK, heads * headDim)
+  const wUpV = inDoubles(inputs.wUpV, heads * valueDim)
   // Of one sequence.
   const means = new Float64Array(numQueries * heads * valueDim)
   for (let b = 0; b < batch; b++) {
     const rows = keyRows('mlaAttention', keys, b)
     const latents = rowsOf(keys.kvLatent, rows, rank)
     const kRope = keys.kRope && rowsOf(keys.kRope, rows, ropeDim)
-    const k = projectUp(latents, rows.length, inputs.wUpK, heads * headDim, rank)
-    const v = projectUp(latents, rows.length, inputs.wUpV, heads * valueDim, rank)
+    const k = projectUp(latents, rows.length, inputs.wUpK, wUpK, heads * headDim, rank)
+    const v = projectUp(latents, rows.length, inputs.wUpV, wUpV, heads * valueDim, rank)
     means.fill(0)
     for (let h = 0; h < heads; h++) {
       for (let t = 0; t < numQueries; t++) {
@@ -59,22 +61,37 @@ export function mlaAttention(
 /** How many weights are converted to doubles at a time: 256 KiB of them, which stay in a second-level cache. */
 const mostConverted = 2 ** 15
 
-/** All heads' keys or values of one sequence: its latents (length, rank) times weights (rank, width), (length, width). */
+/** Fewer weights are converted once for all sequences: with few keys each, converting takes longer than multiplying. */
+const isPiecewise = (weights: Float32Array) => weights.length > 2 * mostConverted
+
+/** The weights as doubles, or room for a piece of them: whole rows. */
+function inDoubles(weights: Float32Array, width: number): Float64Array {
+  return isPiecewise(weights)
+    ? new Float64Array(Math.ceil(mostConverted / width) * width)
+    : new Float64Array(weights)
+}
+
+/**
+ * All heads' keys or values of one sequence: its latents (length, rank) times weights (rank, width), (length, width).
+ *
+ * @param doubles what `inDoubles` gives of the weights
+ */
 function projectUp(
   latents: Float64Array,
   length: number,
   weights: Float32Array,
+  doubles: Float64Array,
   width: number,
   rank: number,
 ): Float64Array {
   const out = new Float64Array(length * width)
-  const mostRows = Math.min(Math.ceil(mostConverted / width), rank)
-  const rows = new Float64Array(mostRows * width)
+  const piecewise = isPiecewise(weights)
+  const mostRows = piecewise ? doubles.length / width : rank
   for (let first = 0; first < rank; first += mostRows) {
     const count = Math.min(mostRows, rank - first)
-    rows.set(weights.subarray(first * width, (first + count) * width))
+    if (piecewise) doubles.set(weights.subarray(first * width, (first + count) * width))
     for (let s = 0; s < length; s++)
-      addWeightedSum(latents, s * rank + first, count, rows, 0, width, width, out, s * width)
+      addWeightedSum(latents, s * rank + first, count, doubles, 0, width, width, out, s * width)
   }
   return out
 }
