@@ -188,6 +188,13 @@ onEachDevice('scope', (device) => {
       },
       'fn must be synchronous, got an async function',
     ],
+    [
+      'a generator',
+      function* () {
+        yield make()
+      },
+      'fn must be synchronous, got a generator function',
+    ],
     ['no function', 3, 'fn must be a function, got number 3'],
     ['nothing', undefined, 'fn must be a function, got undefined'],
   ])('refuses %s, and frees', async (_, fn, message) => {

@@ -5,7 +5,7 @@ import {
   type NestedNumbers,
   type NumericArray,
   type SelfDescribing,
-  type Tensor,
+  Tensor,
   tensor,
 } from 'warpgraph'
 import { onEachDevice } from './devices'
@@ -247,5 +247,9 @@ onEachDevice('tensor()', (device) => {
   test('a long tensor is shown short', () => {
     using t = tensor(new Float32Array(1000), { device })
     expect(inspect(t).length).toBeLessThan(200)
+  })
+
+  test('the prototype is printed too', () => {
+    expect(inspect(Tensor.prototype)).toContain('Tensor')
   })
 })

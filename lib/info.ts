@@ -81,7 +81,11 @@ function gpuNotUsed({ device, failure }: Chosen): Info['gpuNotUsed'] {
 }
 
 function packageVersion(): string {
-  return JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')).version
+  try {
+    return JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')).version
+  } catch {
+    return 'unknown' // bundled with other code
+  }
 }
 
 /** From the kernel module; its file reads `NVRM version: NVIDIA … Kernel Module  580.95.05  …`. */

@@ -85,9 +85,13 @@ export function scope<T>(fn: () => T): T {
   }
 }
 
-/** Throws for async functions and async generators, before they run. */
+/** Throws, before they run, for functions that return before their work is done. */
 export function checkSynchronous(op: string, fn: unknown): void {
-  if (!Object.prototype.toString.call(fn).startsWith('[object Async')) return
+  const kind = Object.prototype.toString.call(fn)
+  if (kind === '[object GeneratorFunction]') {
+    throw argumentError('ERR_ARG_TYPE', op, 'fn', 'be synchronous', 'a generator function')
+  }
+  if (!kind.startsWith('[object Async')) return
   throw argumentError('ERR_ARG_TYPE', op, 'fn', 'be synchronous', 'an async function')
 }
 

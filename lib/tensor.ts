@@ -183,6 +183,7 @@ export class Tensor<D extends DType = DType, R extends number = any> {
   }
 
   get [Symbol.toStringTag](): string {
+    if (!(#storage in this)) return 'Tensor' // the prototype, which is printed as others are
     return `Tensor<${this.dtype}> ${formatShape(this.shape)}`
   }
 
