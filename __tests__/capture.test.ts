@@ -50,6 +50,28 @@ onEachDevice('capture', (device) => {
     }
   })
 
+  test('the same over the kernels of attention, which overlap and whose blocks merge splits', () => {
+    const make = <const S extends readonly number[]>(seed: number, shape: S) =>
+      tensor(
+        uniform(
+          seed,
+          shape.reduce((a, b) => a * b),
+        ),
+        { shape, dtype: 'bfloat16', device },
+      )
+    const [kvLatent, wUpK, wUpV] = [make(1, [2, 140, 64]), make(2, [64, 40, 16]), make(3, [64, 40, 8])]
+    for (const numSplits of [0, 2, 3]) {
+      const attend = (q: Tensor<'bfloat16', 4>) =>
+        mlaAttention(q, kvLatent, wUpK, wUpV, { numSplits, algorithm: 'absorb' })
+      using captured = capture(attend, [make(4, [2, 1, 40, 16])])
+      for (const seed of [5, 6]) {
+        using q = make(seed, [2, 1, 40, 16])
+        using expected = attend(q)
+        expect(captured(q).dataSync()).toEqual(expected.dataSync())
+      }
+    }
+  })
+
   test('degrees that are inputs are read anew at each call', async () => {
     const one = csr([0, 1], [0])
     using captured = capture(
