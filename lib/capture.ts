@@ -33,7 +33,7 @@ export interface Captured<I extends readonly Tensor[], O> {
  *
  * `fn` runs twice here, on copies of the example inputs, and on a GPU never again: what it does besides calling ops
  * happens then only, and the tensors and graphs that it uses besides its inputs are kept as they are. Both times it
- * must call the same ops. It must not read tensors, make them from data or be asynchronous.
+ * must call the same ops. It must not read tensors, make them from data, be asynchronous or a generator.
  *
  * ```ts
  * using layer = capture((x) => gcnAggregate(graph, x), [x])

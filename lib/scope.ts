@@ -50,8 +50,8 @@ type NoPromise =
  * const y = scope(() => gcnAggregate(graph, gcnAggregate(graph, x)))
  * ```
  *
- * @throws TypeError (`ERR_ARG_TYPE`) when `fn` is not a function or is asynchronous: a scope ends when `fn` returns,
- * and an asynchronous function returns before its work is done. Use `using` or `dispose()` there.
+ * @throws TypeError (`ERR_ARG_TYPE`) when `fn` is not a function, or is asynchronous or a generator: a scope ends when
+ * `fn` returns, and those return before their work is done. Use `using` or `dispose()` there.
  */
 export function scope<T>(fn: () => Synchronous<T>): T
 /** The same in generic functions, for type parameters whose constraint is no promise. */
