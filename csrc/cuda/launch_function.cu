@@ -34,11 +34,12 @@ cudaError_t launchFunction(const void* kernel, const LaunchShape& shape, const L
     overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     overlap.value.programmaticStreamSerializationAllowed = 1;
   }
-  if (shape.cluster > 1) {
+  if (shape.cluster.x * shape.cluster.y * shape.cluster.z > 1) {
     CUlaunchAttribute& cluster = attributes[numAttributes++];
     cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    cluster.value.clusterDim.x = cluster.value.clusterDim.z = 1;
-    cluster.value.clusterDim.y = shape.cluster;
+    cluster.value.clusterDim.x = shape.cluster.x;
+    cluster.value.clusterDim.y = shape.cluster.y;
+    cluster.value.clusterDim.z = shape.cluster.z;
   }
   CUlaunchConfig config{};
   config.gridDimX = shape.grid.x;

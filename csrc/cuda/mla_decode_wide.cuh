@@ -67,13 +67,14 @@ __device__ inline uint64_t wideValues(unsigned base, int tile, int k) {
                     kBoxBytes);
 }
 
-// result += weights · values, the weights in registers or at an offset in shared memory.
-template <typename T, int kGroup>
+// result += weights · values, the weights in registers, of the keys 16·kFirst to 16·kLast - 1, or all at an
+// offset in shared memory.
+template <typename T, int kGroup, int kFirst, int kLast>
 __device__ inline void wideAdd(float (&result)[128], const uint32_t (&weights)[4][4], unsigned base,
                                int tile) {
   wgmmaFence();
 #pragma unroll
-  for (int k = 0; k < 4; ++k) wgmma<T, 1>(result, weights[k], wideValues<kGroup>(base, tile, k), 1);
+  for (int k = kFirst; k < kLast; ++k) wgmma<T, 1>(result, weights[k], wideValues<kGroup>(base, tile, k), 1);
   wgmmaCommit();
 }
 template <typename T, int kGroup>
@@ -144,13 +145,14 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
         if (last && lane == 0) barrierArrive(&shared.queryFree);
         const float factor = wideMask<T, 0>(p, greatest, a, piece, rows, first, shared, thread);
         softmax.move<0>(greatest, shared, rows, lane);
-        softmax.weigh(p, factor);
-        widePack<T>(weights, p);
-        wideStore(shared.weights, weights, warp, lane);
+        // The first keys' product under the other weights' exponentials, as with the second tile.
+        softmax.weigh<T, 0, 1>(weights, shared.weights, p, factor, warp, lane);
+        wideScale(result, softmax.scale);
+        wideAdd<T, 0, 0, 1>(result, weights, base, 0);
+        softmax.weigh<T, 1, 4>(weights, shared.weights, p, factor, warp, lane);
         proxyFence();
         namedBarrierArrive(kFirstSoftmax, 256);
-        wideScale(result, softmax.scale);
-        wideAdd<T, 0>(result, weights, base, 0);
+        wideAdd<T, 0, 1, 4>(result, weights, base, 0);
         wgmmaWait<0>();
         if (second) wideRelease(&shared.free[0][0], lane);
         phase0 ^= 1;
@@ -193,15 +195,15 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
           if (last && lane == 0) barrierArrive(&shared.queryFree);
           const float factor = wideMask<T, 1>(p, greatest, a, piece, rows, first + 1, shared, thread);
           softmax.move<1>(greatest, shared, rows, lane);
-          softmax.weigh(p, factor);
-          widePack<T>(weights, p);
-          wideStore(secondWeights, weights, warp, lane);
-          proxyFence();
-          namedBarrierArrive(kSecondSoftmax, 256);
+          softmax.weigh<T, 0, 1>(weights, secondWeights, p, factor, warp, lane);
           wgmmaWait<0>();
           wideRelease(&shared.free[0][1], lane);
           wideScale(result, softmax.scale);
-          wideAdd<T, 1>(result, weights, base, 1);
+          wideAdd<T, 1, 0, 1>(result, weights, base, 1);
+          softmax.weigh<T, 1, 4>(weights, secondWeights, p, factor, warp, lane);
+          proxyFence();
+          namedBarrierArrive(kSecondSoftmax, 256);
+          wideAdd<T, 1, 1, 4>(result, weights, base, 1);
           wgmmaWait<0>();
           if (!last) wideRelease(&shared.free[1][0], lane);
           phase1 ^= 1;

@@ -94,28 +94,23 @@ struct WideSoftmax {
       sum[half] *= scale[half];
     }
   }
-  // Logits, still to be multiplied by factor, to weights.
-  __device__ void weigh(float (&p)[32], float factor) {
+  // Logits of the keys 16·kFirst to 16·kLast - 1, still to be multiplied by factor, to weights: in registers
+  // as a product wants them, and of the warp's 16 rows in a swizzled (64, 64) tile.
+  template <typename T, int kFirst, int kLast>
+  __device__ void weigh(uint32_t (&weights)[4][4], char* tile, float (&p)[32], float factor, int warp,
+                        int lane) {
 #pragma unroll
-    for (int i = 0; i < 32; ++i) {
+    for (int i = 8 * kFirst; i < 8 * kLast; ++i) {
       p[i] = exp2Approx(fmaf(p[i], factor, -max[i / 2 % 2]));
       sum[i / 2 % 2] += p[i];
     }
+#pragma unroll
+    for (int i = 4 * kFirst; i < 4 * kLast; ++i) weights[i / 4][i % 4] = packPair<T>(p[2 * i], p[2 * i + 1]);
+    const int row = warp * 16 + lane % 16;
+#pragma unroll
+    for (int k = kFirst; k < kLast; ++k) storeMatrices(swizzled(tile, row, 2 * k + lane / 16), weights[k]);
   }
 };
-
-template <typename T>
-__device__ inline void widePack(uint32_t (&weights)[4][4], const float (&p)[32]) {
-#pragma unroll
-  for (int i = 0; i < 16; ++i) weights[i / 4][i % 4] = packPair<T>(p[2 * i], p[2 * i + 1]);
-}
-
-// Weights of the warp's 16 rows into a swizzled (64, 64) tile.
-__device__ inline void wideStore(char* tile, const uint32_t (&weights)[4][4], int warp, int lane) {
-  const int row = warp * 16 + lane % 16;
-#pragma unroll
-  for (int k = 0; k < 4; ++k) storeMatrices(swizzled(tile, row, 2 * k + lane / 16), weights[k]);
-}
 
 #endif  // WARPGRAPH_HOPPER
 
