@@ -146,12 +146,8 @@ bool matmulHopperTakes(DType dtype, const Matmul& matmul, int computeCapability)
 
 cudaError_t launchMatmulHopper(DType dtype, const Matmul& matmul, const LaunchTarget& target) {
   const Tiles tiles = dealTiles(matmul, kColumns);
-  CUtensorMap a, b, c;
-  cudaError_t error = encodeA(&a, dtype, matmul, tiles);
-  if (error != cudaSuccess) return error;
-  error = encodeB(&b, dtype, matmul, kColumns);
-  if (error != cudaSuccess) return error;
-  error = encodeC(&c, dtype, matmul);
+  Maps maps;
+  const cudaError_t error = encodeMaps(maps, dtype, matmul, tiles, kColumns);
   if (error != cudaSuccess) return error;
 
   const auto blocks = static_cast<unsigned>(std::min(tiles.count, int64_t{target.limits.multiprocessors}));
@@ -159,7 +155,8 @@ cudaError_t launchMatmulHopper(DType dtype, const Matmul& matmul, const LaunchTa
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int{kSharedBytes});
     if (error != cudaSuccess) return error;
-    return launchKernelWithShared(kernel, blocks, kThreads, kSharedBytes, target, matmul, tiles, a, b, c);
+    return launchKernelWithShared(kernel, blocks, kThreads, kSharedBytes, target, matmul, tiles, maps.a,
+                                  maps.b, maps.c);
   };
   if (dtype == DType::kFloat16) {
     return matmul.bTransposed ? launch(matmulHopperKernel<__half, true>)

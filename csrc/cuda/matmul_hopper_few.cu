@@ -216,12 +216,8 @@ cudaError_t launch(DType dtype, const Matmul& matmul, const LaunchTarget& target
   const FewPlan plan = planFor<Tile>(matmul, target);
   const Tiles tiles = dealTiles(matmul, plan.tiles * kColumns, Tile::kTileRows);
   if (tiles.count > INT32_MAX) return cudaErrorInvalidValue;  // more than a grid has
-  CUtensorMap a, b, c;
-  cudaError_t error = encodeA(&a, dtype, matmul, tiles);
-  if (error != cudaSuccess) return error;
-  error = encodeB(&b, dtype, matmul, kColumns);
-  if (error != cudaSuccess) return error;
-  error = encodeC(&c, dtype, matmul);
+  Maps maps;
+  cudaError_t error = encodeMaps(maps, dtype, matmul, tiles, kColumns);
   if (error != cudaSuccess) return error;
 
   const auto kernel = matmulHopperFewKernel<T, kTransposed, Tile>;
@@ -229,8 +225,8 @@ cudaError_t launch(DType dtype, const Matmul& matmul, const LaunchTarget& target
   error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared + kAlignment);
   if (error != cudaSuccess) return error;
   return launchKernelWithShared(kernel, static_cast<unsigned>(tiles.count), Tile::kThreads,
-                                static_cast<size_t>(plan.bytes + kAlignment), target, matmul, tiles, plan, a,
-                                b, c);
+                                static_cast<size_t>(plan.bytes + kAlignment), target, matmul, tiles, plan,
+                                maps.a, maps.b, maps.c);
 }
 
 // 128 rows where such tiles keep three quarters of the multiprocessors busy: B is read less often.

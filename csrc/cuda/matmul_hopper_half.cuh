@@ -95,16 +95,23 @@ __device__ void storeC(const Matmul& matmul, const TileOfC& tile, int64_t row, c
 
 #endif  // WARPGRAPH_HOPPER
 
-inline cudaError_t encodeB(CUtensorMap* map, DType dtype, const Matmul& matmul, int columns) {
-  return matmul.bTransposed ? encodeMatrices(map, dtype, matmul.b, matmul.k, matmul.n, matmul.batch,
-                                             matmul.bRow, matmul.bBatch, kDepth, columns)
-                            : encodeMatrices(map, dtype, matmul.b, matmul.n, matmul.k, matmul.batch,
-                                             matmul.bRow, matmul.bBatch, kBox, kDepth);
-}
+// What the copy engine has to know of the three matrices.
+struct Maps {
+  CUtensorMap a, b, c;
+};
 
-inline cudaError_t encodeC(CUtensorMap* map, DType dtype, const Matmul& matmul) {
-  return encodeMatrices(map, dtype, matmul.c, matmul.n, matmul.m, matmul.batch, matmul.cRow, matmul.cBatch,
-                        kBox, kRowsOfConsumer);
+// columns: of B that a block takes at once.
+inline cudaError_t encodeMaps(Maps& maps, DType dtype, const Matmul& matmul, const Tiles& tiles,
+                              int columns) {
+  cudaError_t error = encodeA(&maps.a, dtype, matmul, tiles);
+  if (error != cudaSuccess) return error;
+  error = matmul.bTransposed ? encodeMatrices(&maps.b, dtype, matmul.b, matmul.k, matmul.n, matmul.batch,
+                                              matmul.bRow, matmul.bBatch, kDepth, columns)
+                             : encodeMatrices(&maps.b, dtype, matmul.b, matmul.n, matmul.k, matmul.batch,
+                                              matmul.bRow, matmul.bBatch, kBox, kDepth);
+  if (error != cudaSuccess) return error;
+  return encodeMatrices(&maps.c, dtype, matmul.c, matmul.n, matmul.m, matmul.batch, matmul.cRow,
+                        matmul.cBatch, kBox, kRowsOfConsumer);
 }
 
 }  // namespace matmul_hopper
