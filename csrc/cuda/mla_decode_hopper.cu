@@ -133,12 +133,14 @@ template <typename T>
 cudaError_t launchFor(int tileRows, dim3 grid, const Maps& maps, const DecodeArguments& arguments, bool early,
                       const LaunchTarget& target) {
   const auto launchNarrow = [&](auto kernel, size_t sharedBytes) {
-    return launch(kernel, {grid, kNarrowThreads, sharedBytes, dim3(1), early}, maps, arguments, target);
+    return launch(kernel, {grid, kNarrowThreads, withGroups(sharedBytes), dim3(1), early}, maps, arguments,
+                  target);
   };
   if (tileRows == 16) return launchNarrow(mlaNarrowKernel<T, 16>, sizeof(NarrowShared<16>));
   if (tileRows == 32) return launchNarrow(mlaNarrowKernel<T, 32>, sizeof(NarrowShared<32>));
   const auto launchWide = [&](auto kernel, dim3 cluster) {
-    return launch(kernel, {grid, kWideThreads, sizeof(WideShared), cluster, early}, maps, arguments, target);
+    return launch(kernel, {grid, kWideThreads, withGroups(sizeof(WideShared)), cluster, early}, maps,
+                  arguments, target);
   };
   if (arguments.merges) return launchWide(mlaWideKernel<T, true>, dim3(1, 2));
   // Blocks that read the same keys, near each other: their reads take less time and energy.

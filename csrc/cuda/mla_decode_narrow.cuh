@@ -43,8 +43,7 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
   constexpr int kRing = NarrowShared<kRows>::kRing;
   constexpr int kMine = kRows / 4;    // queries of a thread
   constexpr int kValues = kRows / 2;  // of a thread's fragment
-  constexpr int kBoth = 3;            // named barrier of both warpgroups
-  const int own = 1 + group;          // named barrier of this one
+  const int own = kOwn + group;
   const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
   const auto queryOf = [&](int i) { return i / 2 * 8 + lane % 4 * 2 + i % 2; };  // the thread's i-th
   const auto mineOf = [](int j) { return j / 4 * 2 + j % 2; };  // of fragment element j, its index among them
@@ -101,14 +100,14 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
         wgmmaCommit();
       }
       wgmmaWait<0>();
-      if (lane == 0) barrierArrive(&shared.free[slotOf(-1)]);
+      warpArrive(&shared.free[slotOf(-1)], lane);
 
 #pragma unroll
       for (float& logit : p) logit *= a.scaleLog2;
       const int firstKey = tile * kTile;
       if (firstKey + kTile > piece.everyoneSees) {
         // All warps' products with these latents have to be done before they change.
-        namedBarrierSync(own, 128);
+        groupSync(own, 128);
         bool found = false;
 #pragma unroll 1
         for (int box = 0; box < kLatentBoxes; ++box) {
@@ -116,7 +115,7 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
               discardNonFinite<T>(shared.keys[slotOf(box)], ::max(piece.everyoneSees - firstKey, 0), thread);
         }
         proxyFence();
-        const bool discarded = namedBarrierOr(own, 128, found);
+        const bool discarded = groupOr(own, 128, found);
 #pragma unroll
         for (int j = 0; j < kValues; ++j) {
           const int key = firstKey + warp * 16 + lane / 4 + j / 2 % 2 * 8;
@@ -136,7 +135,7 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
 #pragma unroll
         for (int i = 0; i < kMine; ++i) shared.max[group][parity][warp][queryOf(i)] = tileMax[i];
       }
-      namedBarrierSync(own, 128);
+      groupSync(own, 128);
       float scale[kMine] = {};
 #pragma unroll
       for (int i = 0; i < kMine; ++i) {
@@ -166,7 +165,7 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
 #pragma unroll
         for (int j = 0; j < kValues; ++j) box[j] *= scale[mineOf(j)];
       }
-      namedBarrierSync(own, 128);
+      groupSync(own, 128);
 
       wgmmaFence();
 #pragma unroll
@@ -180,13 +179,14 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
       }
       wgmmaCommit();
       wgmmaWait<1>();
-      if (lane < kLatentBoxes / 2) barrierArrive(&shared.free[slotOf(lane)]);
+      warpArriveEach<kLatentBoxes / 2>([&](int i) { return &shared.free[slotOf(i)]; }, lane);
       wgmmaWait<0>();
-      if (lane < kLatentBoxes / 2) barrierArrive(&shared.free[slotOf(lane + kLatentBoxes / 2)]);
+      warpArriveEach<kLatentBoxes / 2>([&](int i) { return &shared.free[slotOf(i + kLatentBoxes / 2)]; },
+                                       lane);
       place = place.ahead(2 * kBoxes);
     }
 
-    if (lane == 0) barrierArrive(&shared.queryFree);
+    warpArrive(&shared.queryFree, lane);
 
 #pragma unroll
     for (float& value : sum) {
@@ -201,7 +201,7 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
         if (warp == 0) shared.groupMax[group][queryOf(i)] = max[i];
       }
     }
-    namedBarrierSync(kBoth, 256);
+    groupSync(kBoth, 256);
     // What to multiply this warpgroup's and the other's results with.
     float factor[kMine] = {}, otherFactor[kMine] = {};
 #pragma unroll
@@ -229,14 +229,14 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
       for (int j = 0; j < kValues; ++j) {
         shared.exchange[group][j][thread] = group == 0 ? result[box + 4][j] : result[box][j];
       }
-      namedBarrierSync(kBoth, 256);
+      groupSync(kBoth, 256);
 #pragma unroll
       for (int j = 0; j < kValues; ++j) {
         const float other = shared.exchange[1 - group][j][thread];
         const float mine = group == 0 ? result[box][j] : result[box + 4][j];
         result[box][j] = mine * factor[mineOf(j)] + other * otherFactor[mineOf(j)];
       }
-      namedBarrierSync(kBoth, 256);
+      groupSync(kBoth, 256);
     }
     if (piece.slot >= 0) {
       narrowWrite<float, kRows>(result, a, piece, tileRows, group, warp, lane);
@@ -261,9 +261,11 @@ __global__ void __launch_bounds__(kNarrowThreads, 1)
   if (threadIdx.x == kNarrowThreads - 1) prefetchMaps(&queryMap, &queryRopeMap, &latentMap, &ropeMap);
   if (threadIdx.x == 0) {
     for (uint64_t& barrier : shared.full) barrierInit(&barrier, 1);
-    for (uint64_t& barrier : shared.free) barrierInit(&barrier, 4);
+    for (uint64_t& barrier : shared.free) warpsInit(&barrier, 4);
     barrierInit(&shared.queryFull, 1);
-    barrierInit(&shared.queryFree, 8);
+    warpsInit(&shared.queryFree, 8);
+    for (int group : {0, 1}) groupInit(kOwn + group, 128);
+    groupInit(kBoth, 256);
     barrierInitFence();
   }
   if (a.numSplits == 0) findShare<kNarrowThreads>(a, shared.start);

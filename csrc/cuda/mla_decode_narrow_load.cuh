@@ -2,6 +2,8 @@
 // keys, box by box into a ring, and one the queries.
 #pragma once
 
+#include <algorithm>
+
 #include "cuda/mla_decode_hopper.cuh"
 
 namespace warpgraph {
@@ -25,7 +27,10 @@ struct NarrowShared {
   ShareStart start;
 };
 
-static_assert(sizeof(NarrowShared<16>) <= kMostShared && sizeof(NarrowShared<32>) <= kMostShared);
+static_assert(std::max(sizeof(NarrowShared<16>), sizeof(NarrowShared<32>)) <= kMostShared - kBytesOfGroups);
+
+// Barriers of groups; of the first there are two, by warpgroup.
+enum NarrowBarrier { kOwn = 1, kBoth = 3 };
 
 // A place in the ring.
 template <int kRing>

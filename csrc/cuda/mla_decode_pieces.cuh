@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/hopper.cuh"
+#include "cuda/mla_decode_barriers.cuh"
 #include "cuda/mla_decode_share.cuh"
 
 namespace warpgraph {
@@ -131,7 +132,7 @@ __device__ inline const Piece* nextPiece(PieceWalk& walk, int turn, const Decode
       a.shares[piece.sequence] = walk.pieces.sharesOfSequence(a);
     }
   }
-  namedBarrierSync(barrier, 128);
+  groupSync(barrier, 128);
   return walk.more[turn] ? &piece : nullptr;
 }
 

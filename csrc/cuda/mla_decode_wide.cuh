@@ -132,7 +132,7 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
       queryPhase ^= 1;
       if constexpr (kGroup == 0) {
         wideLogits<T, 0, false>(p, shared, base, phase0);
-        if (piece.begin + 1 < piece.end) namedBarrierArrive(kFirstLogits, 256);
+        if (piece.begin + 1 < piece.end) groupArrive(kFirstLogits, 256);
         wgmmaWait<0>();
       }
     }
@@ -142,7 +142,7 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
       float greatest[2];
       uint32_t weights[4][4];
       if constexpr (kGroup == 0) {
-        if (last && lane == 0) barrierArrive(&shared.queryFree);
+        if (last) warpArrive(&shared.queryFree, lane);
         const float factor = wideMask<T, 0>(p, greatest, a, piece, rows, first, shared, thread);
         softmax.move<0>(greatest, shared, rows, lane);
         // The first keys' product under the other weights' exponentials, as with the second tile.
@@ -151,13 +151,13 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
         wideAdd<T, 0, 0, 1>(result, weights, base, 0);
         softmax.weigh<T, 1, 4>(weights, shared.weights, p, factor, warp, lane);
         proxyFence();
-        namedBarrierArrive(kFirstSoftmax, 256);
+        groupArrive(kFirstSoftmax, 256);
         wideAdd<T, 0, 1, 4>(result, weights, base, 0);
         wgmmaWait<0>();
-        if (second) wideRelease(&shared.free[0][0], lane);
+        if (second) warpArrive(&shared.free[0][0], lane);
         phase0 ^= 1;
         const auto addSecond = [&] {
-          namedBarrierSync(kSecondSoftmax, 256);
+          groupSync(kSecondSoftmax, 256);
           softmax.follow<1>(shared, rows);
           wideScale(result, softmax.scale);
           for (int box = 0; box < 4; ++box) barrierWait(&shared.full[1][box], phase1);
@@ -170,9 +170,9 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
           addSecond();
           wideLogits<T, 0, true, 0, 1>(p, shared, base, phase0);
           wgmmaWait<1>();
-          wideRelease(&shared.free[1][1], lane);
+          warpArrive(&shared.free[1][1], lane);
           wideLogits<T, 0, true, 1>(p, shared, base, phase0);
-          if (first + 3 < piece.end) namedBarrierArrive(kFirstLogits, 256);
+          if (first + 3 < piece.end) groupArrive(kFirstLogits, 256);
           wgmmaWait<0>();
         } else if (second) {
           addSecond();
@@ -180,7 +180,7 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
         }
       } else {
         const auto addFirst = [&] {
-          namedBarrierSync(kFirstSoftmax, 256);
+          groupSync(kFirstSoftmax, 256);
           softmax.follow<0>(shared, rows);
           wideScale(result, softmax.scale);
           for (int box = 4; box < 8; ++box) barrierWait(&shared.full[0][box], phase0);
@@ -188,27 +188,27 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
           phase0 ^= 1;
         };
         if (second) {
-          namedBarrierSync(kFirstLogits, 256);
+          groupSync(kFirstLogits, 256);
           wideLogits<T, 1, true>(p, shared, base, phase1);
           addFirst();
           wgmmaWait<1>();
-          if (last && lane == 0) barrierArrive(&shared.queryFree);
+          if (last) warpArrive(&shared.queryFree, lane);
           const float factor = wideMask<T, 1>(p, greatest, a, piece, rows, first + 1, shared, thread);
           softmax.move<1>(greatest, shared, rows, lane);
           softmax.weigh<T, 0, 1>(weights, secondWeights, p, factor, warp, lane);
           wgmmaWait<0>();
-          wideRelease(&shared.free[0][1], lane);
+          warpArrive(&shared.free[0][1], lane);
           wideScale(result, softmax.scale);
           wideAdd<T, 1, 0, 1>(result, weights, base, 1);
           softmax.weigh<T, 1, 4>(weights, secondWeights, p, factor, warp, lane);
           proxyFence();
-          namedBarrierArrive(kSecondSoftmax, 256);
+          groupArrive(kSecondSoftmax, 256);
           wideAdd<T, 1, 1, 4>(result, weights, base, 1);
           wgmmaWait<0>();
-          if (!last) wideRelease(&shared.free[1][0], lane);
+          if (!last) warpArrive(&shared.free[1][0], lane);
           phase1 ^= 1;
         } else {
-          if (lane == 0) barrierArrive(&shared.queryFree);
+          warpArrive(&shared.queryFree, lane);
           addFirst();
           wgmmaWait<0>();
         }
@@ -227,7 +227,7 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
     for (int half = 0; half < 2; ++half) {
       if (lane % 4 == 0) sums[kGroup][rows.row[half]] = sum[half];
     }
-    namedBarrierSync(kSums, 256);
+    groupSync(kSums, 256);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       sum[half] = sums[0][rows.row[half]] + sums[1][rows.row[half]];
@@ -249,7 +249,7 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
       }
       proxyFence();
       __syncwarp();
-      wideRelease(&shared.free[tile][tile == kGroup ? 0 : 1], lane);
+      warpArrive(&shared.free[tile][tile == kGroup ? 0 : 1], lane);
     }
   }
 }
@@ -274,10 +274,12 @@ __global__ void __launch_bounds__(kWideThreads, 1)
       for (uint64_t& barrier : tile) barrierInit(&barrier, 1);
     }
     for (auto& tile : shared.free) {
-      for (uint64_t& barrier : tile) barrierInit(&barrier, 4);
+      for (uint64_t& barrier : tile) warpsInit(&barrier, 4);
     }
     barrierInit(&shared.queryFull, 1);
-    barrierInit(&shared.queryFree, 8);
+    warpsInit(&shared.queryFree, 8);
+    for (int barrier : {kFirstLogits, kFirstSoftmax, kSecondSoftmax, kSums}) groupInit(barrier, 256);
+    for (int group : {0, 1}) groupInit(kWarpgroup + group, 128);
     if (kMerges) {
       barrierInit(&shared.peerLseFull, 1);
       barrierInit(&shared.peerHalfFull, 1);

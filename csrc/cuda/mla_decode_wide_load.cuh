@@ -30,14 +30,10 @@ struct WideShared {
   ShareStart start;
 };
 
-static_assert(sizeof(WideShared) <= kMostShared);
+static_assert(sizeof(WideShared) <= kMostShared - kBytesOfGroups);
 
-// Named barriers; of the last one there are two, by warpgroup.
+// Barriers of groups; of the last one there are two, by warpgroup.
 enum WideBarrier { kFirstLogits = 1, kFirstSoftmax, kSecondSoftmax, kSums, kWarpgroup };
-
-__device__ inline void wideRelease(uint64_t* barrier, int lane) {
-  if (lane == 0) barrierArrive(barrier);
-}
 
 // The box that a lane of a fetching warp fetches, of tile warp / 2: the tile's own warpgroup frees its half
 // of the columns (warp % 2 = 0), the other one the rest; with them goes the rope part, of the second tile

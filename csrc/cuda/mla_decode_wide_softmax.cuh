@@ -35,14 +35,14 @@ __device__ inline float wideMask(float (&logits)[32], float (&greatest)[2], cons
   if (masked) {
     const int firstRow = ::max(piece.everyoneSees - firstKey, 0);
     // All warps' products with these latents have to be done before they change.
-    namedBarrierSync(kWarpgroup + kGroup, 128);
+    groupSync(kWarpgroup + kGroup, 128);
     bool found = false;
 #pragma unroll 1
     for (int box = 0; box < kLatentBoxes; ++box) {
       found |= discardNonFinite<T>(shared.keys[kGroup][box], firstRow, thread);
     }
     proxyFence();
-    const bool discarded = namedBarrierOr(kWarpgroup + kGroup, 128, found);
+    const bool discarded = groupOr(kWarpgroup + kGroup, 128, found);
     const int firstColumn = firstKey + thread % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 32; ++i) {

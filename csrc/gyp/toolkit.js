@@ -75,6 +75,7 @@ function flags() {
     `-gencode=arch=compute_${newest},code=compute_${newest}`,
     '-std=c++17',
     '-O3',
+    ...(process.env.WARPGRAPH_RACECHECK ? ['-DWARPGRAPH_RACECHECK'] : []),
     '--threads=2',
     ...compression(),
     '-Xcompiler',
