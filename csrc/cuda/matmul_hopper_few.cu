@@ -117,13 +117,14 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
   }
   __syncthreads();
 
+  TileOfC tile = placeOfTile(tiles, blockIdx.x);
   // In this order: a kernel that comes early after this one may take all that was written before for done.
   // Else the block waits when its first stages of B are on their way.
   if (!matmul.bIsThere) {
     waitForPrevious();
     allowNext();
   }
-  TileOfC tile = tileAt(matmul, tiles, blockIdx.x);
+  tile.live = liveRows(matmul, tile.b);
   const int64_t end = min(tile.column + tiles.tileColumns, matmul.n);
   const auto depth = static_cast<int>(matmul.k);
   const bool loads = warp == 0 && tile.isLive();
