@@ -6,7 +6,7 @@
 //     on bar: it does not take a read before bar.arrive for done when the other side's bar.sync returns;
 //   none or some hundreds in byGroups, run by run: it loses count where groups of warps have named barriers of
 //     their own besides one that they share, though all who come to a barrier wait there.
-// What it says of a handover by the last three is to be tried with the first in its place. It sees what a
+// Built with WARPGRAPH_RACECHECK, the decode kernels have the first in place of the others. It sees what a
 // cp.async.bulk writes to shared memory, but not what wgmma reads there.
 //
 //   nvcc -std=c++17 -arch=sm_90a bench/racecheck_barriers.cu -o /tmp/handover

@@ -12,8 +12,7 @@ struct LaunchShape {
   dim3 grid;
   unsigned threads;  // of a block
   size_t sharedBytes = 0;
-  dim3 cluster{
-      1};  // blocks of the grid that run at once, close to each other; from compute capability 9.0 on
+  dim3 cluster = 1;      // blocks of the grid that run at once, on one GPC; from compute capability 9.0 on
   bool overlaps = true;  // with the kernel before it, where the card can (see launch.cuh)
 };
 

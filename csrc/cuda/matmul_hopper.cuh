@@ -47,7 +47,7 @@ struct Turn {
 };
 
 // Columns go fastest, so that blocks at work share rows of A, and all of B stays in the second-level cache.
-// live is left at 0: the limits of rows may be in the making.
+// live is left at 0, for what limits rows may be in the making.
 template <typename Index>
 __device__ TileOfC placeOfTile(const Tiles& tiles, Index index) {
   const auto rows = static_cast<Index>(tiles.rows), columns = static_cast<Index>(tiles.columns);
@@ -55,14 +55,18 @@ __device__ TileOfC placeOfTile(const Tiles& tiles, Index index) {
   const int64_t b = index / columns / rows;
   return {b, row * tiles.tileRows, column * tiles.tileColumns, 0};
 }
+template <typename Index>
+__device__ TileOfC tileAt(const Matmul& matmul, const Tiles& tiles, Index index) {
+  TileOfC tile = placeOfTile(tiles, index);
+  tile.live = liveRows(matmul, tile.b);
+  return tile;
+}
 
 // Calls body with each tile of this block.
 template <typename Body>
 __device__ void forEachTile(const Matmul& matmul, const Tiles& tiles, Body body) {
   for (int64_t index = blockIdx.x; index < tiles.count; index += gridDim.x) {
-    TileOfC tile = placeOfTile(tiles, index);
-    tile.live = liveRows(matmul, tile.b);
-    body(tile);
+    body(tileAt(matmul, tiles, index));
   }
 }
 

@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 2)
   }
   __syncthreads();
 
-  TileOfC tile = placeOfTile(tiles, blockIdx.x);
+  TileOfC tile = placeOfTile(tiles, blockIdx.x);  // its divisions before the wait
   // In this order: a kernel that comes early after this one may take all that was written before for done.
   // Else the block waits when its first stages of B are on their way.
   if (!matmul.bIsThere) {

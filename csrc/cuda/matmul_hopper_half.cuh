@@ -1,5 +1,5 @@
 // What the matrix products of half types on Hopper share: how B lies in shared memory, the products of a
-// stage of k, and how a warpgroup writes its 64 rows of C.
+// stage of k, how a warpgroup writes its 64 rows of C, and the maps of all three.
 #pragma once
 
 #include "cuda/matmul_hopper.cuh"
@@ -100,7 +100,7 @@ struct Maps {
   CUtensorMap a, b, c;
 };
 
-// columns: of B that a block takes at once.
+// columns: of B in a stage.
 inline cudaError_t encodeMaps(Maps& maps, DType dtype, const Matmul& matmul, const Tiles& tiles,
                               int columns) {
   cudaError_t error = encodeA(&maps.a, dtype, matmul, tiles);

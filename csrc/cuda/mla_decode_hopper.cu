@@ -133,17 +133,17 @@ template <typename T>
 cudaError_t launchFor(int tileRows, dim3 grid, const Maps& maps, const DecodeArguments& arguments, bool early,
                       const LaunchTarget& target) {
   const auto launchNarrow = [&](auto kernel, size_t sharedBytes) {
-    return launch(kernel, {grid, kNarrowThreads, withGroups(sharedBytes), dim3(1), early}, maps, arguments,
-                  target);
+    return launch(kernel, {grid, kNarrowThreads, launchedSharedBytes(sharedBytes), dim3(1), early}, maps,
+                  arguments, target);
   };
   if (tileRows == 16) return launchNarrow(mlaNarrowKernel<T, 16>, sizeof(NarrowShared<16>));
   if (tileRows == 32) return launchNarrow(mlaNarrowKernel<T, 32>, sizeof(NarrowShared<32>));
   const auto launchWide = [&](auto kernel, dim3 cluster) {
-    return launch(kernel, {grid, kWideThreads, withGroups(sizeof(WideShared)), cluster, early}, maps,
+    return launch(kernel, {grid, kWideThreads, launchedSharedBytes(sizeof(WideShared)), cluster, early}, maps,
                   arguments, target);
   };
   if (arguments.merges) return launchWide(mlaWideKernel<T, true>, dim3(1, 2));
-  // Blocks that read the same keys, near each other: their reads take less time and energy.
+  // Blocks that read the same keys, on one GPC: the second one finds them nearer.
   return launchWide(mlaWideKernel<T, false>, dim3(grid.x % 2 == 0 ? 2 : 1));
 }
 
@@ -220,7 +220,7 @@ cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attenti
   } else {
     grid.y = static_cast<unsigned>(std::min(plan.shares, kMostGridAxis));
   }
-  // A cluster takes one sequence; a grid takes all others.
+  // A cluster that merges takes one sequence; without, a grid takes all.
   const int64_t perGrid = arguments.merges ? int64_t{grid.z} : sizes.batch;
   for (int64_t first = 0; first < sizes.batch && error == cudaSuccess; first += perGrid) {
     arguments.firstSequence = static_cast<int>(first);

@@ -2,8 +2,6 @@
 // keys, box by box into a ring, and one the queries.
 #pragma once
 
-#include <algorithm>
-
 #include "cuda/mla_decode_hopper.cuh"
 
 namespace warpgraph {
@@ -27,7 +25,8 @@ struct NarrowShared {
   ShareStart start;
 };
 
-static_assert(std::max(sizeof(NarrowShared<16>), sizeof(NarrowShared<32>)) <= kMostShared - kBytesOfGroups);
+static_assert(sizeof(NarrowShared<16>) <= kMostShared - kBytesOfGroups);
+static_assert(sizeof(NarrowShared<32>) <= kMostShared - kBytesOfGroups);
 
 // Barriers of groups; of the first there are two, by warpgroup.
 enum NarrowBarrier { kOwn = 1, kBoth = 3 };

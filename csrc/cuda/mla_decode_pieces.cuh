@@ -1,7 +1,6 @@
 // What a block takes of each sequence, one piece after another, and how its warpgroups walk over them.
 #pragma once
 
-#include "cuda/hopper.cuh"
 #include "cuda/mla_decode_barriers.cuh"
 #include "cuda/mla_decode_share.cuh"
 

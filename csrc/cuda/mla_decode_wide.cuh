@@ -14,7 +14,8 @@
 //
 // and the next pair's logits 0: warpgroup 1 begins its logits when all of warpgroup 0's are issued, and
 // issues its first product with values behind them; warpgroup 0 issues the next pair's logits behind its last
-// product.
+// product. A softmax takes longer than what is queued: each warpgroup multiplies the weights of its tile's
+// first 16 keys while it computes the others.
 #pragma once
 
 #include "cuda/mla_decode_wide_load.cuh"
@@ -145,7 +146,6 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
         if (last) warpArrive(&shared.queryFree, lane);
         const float factor = wideMask<T, 0>(p, greatest, a, piece, rows, first, shared, thread);
         softmax.move<0>(greatest, shared, rows, lane);
-        // The first keys' product under the other weights' exponentials, as with the second tile.
         softmax.weigh<T, 0, 1>(weights, shared.weights, p, factor, warp, lane);
         wideScale(result, softmax.scale);
         wideAdd<T, 0, 0, 1>(result, weights, base, 0);
@@ -195,6 +195,8 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
           if (last) warpArrive(&shared.queryFree, lane);
           const float factor = wideMask<T, 1>(p, greatest, a, piece, rows, first + 1, shared, thread);
           softmax.move<1>(greatest, shared, rows, lane);
+          // A warp waits for its own products only; others may still read the rope part.
+          groupSync(kWarpgroup + kGroup, 128);
           softmax.weigh<T, 0, 1>(weights, secondWeights, p, factor, warp, lane);
           wgmmaWait<0>();
           warpArrive(&shared.free[0][1], lane);
@@ -256,7 +258,8 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
 
 #endif  // WARPGRAPH_HOPPER
 
-// kMerges: blocks come in clusters of two, which have the two splits of a sequence.
+// kMerges: blocks come in clusters of two, which have the two splits of a sequence. Else clusters, if any,
+// only place blocks.
 template <typename T, bool kMerges>
 __global__ void __launch_bounds__(kWideThreads, 1)
     mlaWideKernel(const __grid_constant__ CUtensorMap queryMap,

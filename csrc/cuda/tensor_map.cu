@@ -35,8 +35,8 @@ cudaError_t encodeTiles(CUtensorMap* map, DType dtype, const void* base, int ran
     tile[axis] = static_cast<cuuint32_t>(box[axis]);
     steps[axis] = 1;
   }
-  // Not promoted to 256 bytes: neighbouring boxes of 128-byte rows are on their way at the same time, and L2
-  // was asked for a quarter more than all of them hold.
+  // Not promoted to 256 bytes: the other half of such a line belongs to the neighbouring box, which is
+  // fetched at the same time.
   const CUresult result =
       encode(map, dataTypeOf(dtype), static_cast<cuuint32_t>(rank), const_cast<void*>(base), extents, strides,
              tile, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE,

@@ -21,7 +21,7 @@ function main(args) {
     return
   }
   execFileSync(process.execPath, [join(__dirname, 'build.js')], {
-    env: { ...process.env, WARPGRAPH_CUDA_ARCH: 'all' },
+    env: { ...process.env, WARPGRAPH_CUDA_ARCH: 'all', WARPGRAPH_RACECHECK: '' },
     stdio: ['ignore', process.stderr, 'inherit'], // npm pack --json owns the standard output
   })
   mkdirSync(folder, { recursive: true })
