@@ -68,8 +68,8 @@ test('info works, and says so, when the chosen device cannot be used', () => {
   expect(stdout).toMatch(/^GPU +not used\. .+/m)
 })
 
-test.each([['--help'], ['-h']])('%s prints the usage', (option) => {
-  const { stdout, stderr, code } = runNode([cli, option])
+test.each([[['--help']], [['-h']], [['info', '--help']]])('%j prints the usage', (args) => {
+  const { stdout, stderr, code } = runNode([cli, ...args])
   expect([code, stderr]).toEqual([0, ''])
   expect(stdout).toMatch(/^usage: warpgraph info \[--json\]\n/m)
 })

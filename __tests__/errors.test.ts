@@ -46,8 +46,12 @@ refused('ERR_ARG_TYPE', [
     () => make(Uint16Array.of(1)),
   ],
   [
-    'tensor: data must come with a dtype: float16 or bfloat16 for bits, float32 or int32 for numbers, got BigUint64Array',
-    () => make(BigUint64Array.of(1n)),
+    'tensor: data must have its elements, got an array whose buffer was transferred',
+    () => {
+      const sent = Float32Array.of(1, 2)
+      structuredClone(sent.buffer, { transfer: [sent.buffer] })
+      make(sent)
+    },
   ],
   ['tensor: data must hold numbers, got string at index 0', () => make(['1'], { dtype: 'int32' })],
   ['tensor: data must hold numbers, got an array of length 1 at index 1', () => make([[1], [[2]]])],
@@ -132,6 +136,10 @@ refused('ERR_ARG_VALUE', [
     () => make(BigInt64Array.of(2n ** 53n + 1n)),
   ],
   [
+    'tensor: data must hold integers within int32, got 2147483648 at index 1',
+    () => make(BigUint64Array.of(1n, 2n ** 31n)),
+  ],
+  [
     'tensor: options must have only shape, dtype, device, got "dType"',
     () => make([1, 2], { dType: 'int32' }),
   ],
@@ -160,6 +168,10 @@ refused('ERR_DTYPE', [
   [
     'tensor: dtype must be int32 for a BigInt64Array, got float32',
     () => make(BigInt64Array.of(1n), { dtype: 'float32' }),
+  ],
+  [
+    'tensor: dtype must be int32 for a BigUint64Array, got float16',
+    () => make(BigUint64Array.of(1n), { dtype: 'float16' }),
   ],
   [
     'cast: dtype must be float32, float16, bfloat16, int32, got "int64"',

@@ -106,6 +106,12 @@ describe.each(testDevices)('toBeCloseToTensor on %s', (device) => {
     expect(() => expect(x()).not.toBeCloseToTensor(untyped('1'))).toThrow(what)
     const uneven = 'expected must be nested evenly, row 1 is not'
     expect(() => expect(x()).not.toBeCloseToTensor([[1, 2], [3]])).toThrow(uneven)
+    expect(() => expect(x()).toBeCloseToTensor(x(), 1e-6 as unknown as object)).toThrow(
+      'toBeCloseToTensor: tolerance must be an object { rtol?, atol? }, got number 0.000001',
+    )
+    expect(() => expect(x()).not.toBeCloseToTensor(1, { tol: 0 } as object)).toThrow(
+      'toBeCloseToTensor: tolerance must have only rtol, atol, got "tol"',
+    )
     expect(() => expect(x()).not.toBeCloseToTensor(1, { atol: NaN })).toThrow(
       'atol must be finite and at least 0',
     )

@@ -15,7 +15,7 @@ function main(args: readonly string[]): void {
     console.log(options.length > 0 ? JSON.stringify(found, null, 2) : report(found))
     return
   }
-  if (args.length === 1 && (command === '--help' || command === '-h')) {
+  if (args.includes('--help') || args.includes('-h')) {
     console.log(usage)
     return
   }

@@ -20,6 +20,7 @@ export type InferredDType<T> = T extends
   | Int32Array
   | Uint32Array
   | BigInt64Array
+  | BigUint64Array
   ? 'int32'
   : T extends Uint16Array
     ? never
@@ -27,11 +28,11 @@ export type InferredDType<T> = T extends
 
 export interface TensorOptions<D extends DType = DType, S extends readonly number[] = readonly number[]> {
   /** Lengths of the dimensions; the data's own nesting when absent. One may be −1. */
-  readonly shape?: S
+  readonly shape?: S | undefined
   /** float32 when absent, int32 for typed arrays of integers. A `Uint16Array` needs one. */
-  readonly dtype?: D
+  readonly dtype?: D | undefined
   /** `'cpu'`, `'cuda'` or `'cuda:N'`; the default device when absent. */
-  readonly device?: DeviceChoice
+  readonly device?: DeviceChoice | undefined
 }
 
 /**
@@ -85,16 +86,16 @@ export interface StridedArray<T> {
  */
 export function fromNdarray<T extends NumericArray | number[], D extends DType>(
   view: StridedArray<T>,
-  options: { readonly dtype: D; readonly device?: DeviceChoice },
+  options: { readonly dtype: D; readonly device?: DeviceChoice | undefined },
 ): Tensor<NoInfer<D>>
 /** The same, of the dtype that the data tells. */
 export function fromNdarray<T extends SelfDescribing | number[], D extends DType = InferredDType<T>>(
   view: StridedArray<T>,
-  options?: { readonly dtype?: D; readonly device?: DeviceChoice },
+  options?: { readonly dtype?: D | undefined; readonly device?: DeviceChoice | undefined },
 ): Tensor<NoInfer<D>>
 export function fromNdarray(
   view: StridedArray<NumericArray | number[]>,
-  options: { readonly dtype?: DType; readonly device?: DeviceChoice } = {},
+  options: { readonly dtype?: DType | undefined; readonly device?: DeviceChoice | undefined } = {},
 ): Tensor {
   const op = 'fromNdarray'
   refuseInCapture(op, 'view', 'become a tensor outside of capture()')

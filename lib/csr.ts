@@ -215,7 +215,11 @@ export function segments(rowPtr: IndexArray): Segments {
  * @throws TypeError (`ERR_ARG_TYPE`) for other kinds of array; RangeError (`ERR_ARG_VALUE`, `ERR_SHAPE`) for a row
  * pointer or column index that is wrong, naming the first one
  */
-export function csr(rowPtr: IndexArray, colIdx: IndexArray, options: { readonly numSrc?: number } = {}): Csr {
+export function csr(
+  rowPtr: IndexArray,
+  colIdx: IndexArray,
+  options: { readonly numSrc?: number | undefined } = {},
+): Csr {
   const { numSrc } = checkOptions('csr', options, ['numSrc'])
   return new Csr('csr', rowPtr, colIdx, numSrc)
 }

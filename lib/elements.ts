@@ -13,6 +13,7 @@ export type NumericArray =
   | Int32Array
   | Uint32Array
   | BigInt64Array
+  | BigUint64Array
 
 /** The class name of a typed array, of whatever realm; undefined for everything else. */
 export function typedArrayName(value: unknown): string | undefined {
@@ -32,6 +33,7 @@ const inferred: Readonly<Record<string, DType>> = {
   Int32Array: 'int32',
   Uint32Array: 'int32',
   BigInt64Array: 'int32',
+  BigUint64Array: 'int32',
 }
 
 /** A dtype by its name. @throws TypeError (`ERR_DTYPE`) for anything else */
@@ -58,8 +60,13 @@ export function inferDType(op: string, data: unknown): DType {
  * `Uint16Array` (and a newer Node's `Float16Array`) given for a half dtype are its bits; everything else is converted
  * by value. int32 takes integers in range only: a fraction, NaN or an overflow is an error, not a rounded value.
  */
-export function toRaw(op: string, dtype: DType, data: ArrayLike<number> | BigInt64Array): RawArray {
+export function toRaw(
+  op: string,
+  dtype: DType,
+  data: ArrayLike<number> | BigInt64Array | BigUint64Array,
+): RawArray {
   const name = typedArrayName(data)
+  if (name !== undefined) checkAttached(op, data as unknown as ArrayBufferView)
   if (dtypes[dtype].bytes === 2 && name === 'Uint16Array') return Uint16Array.from(data as Uint16Array)
   if (dtype === 'float16' && name === 'Float16Array') {
     const view = data as unknown as ArrayBufferView
@@ -69,7 +76,7 @@ export function toRaw(op: string, dtype: DType, data: ArrayLike<number> | BigInt
     if (dtype !== 'int32') {
       throw argumentError('ERR_DTYPE', op, 'dtype', `be int32 for a ${name}`, dtype)
     }
-    return int32FromBigInts(op, 'data', data as BigInt64Array)
+    return int32FromBigInts(op, 'data', data as BigInt64Array | BigUint64Array)
   }
   const numbers = data as ArrayLike<number>
   if (name === undefined) checkNumbers(op, numbers)
@@ -77,6 +84,22 @@ export function toRaw(op: string, dtype: DType, data: ArrayLike<number> | BigInt
   const raw = new dtypes[dtype].array(numbers.length)
   narrow(dtype, numbers, raw)
   return raw
+}
+
+/** An array whose buffer went to a worker has no elements left, which nobody means to make a tensor of. */
+function checkAttached(op: string, array: ArrayBufferView): void {
+  if (array.byteLength > 0) return
+  try {
+    new Uint8Array(array.buffer)
+  } catch {
+    throw argumentError(
+      'ERR_ARG_TYPE',
+      op,
+      'data',
+      'have its elements',
+      'an array whose buffer was transferred',
+    )
+  }
 }
 
 function checkNumbers(op: string, data: ArrayLike<number>): void {
@@ -110,7 +133,11 @@ export function int32FromNumbers(op: string, argument: string, data: ArrayLike<n
 }
 
 /** The same for 64-bit integers. */
-export function int32FromBigInts(op: string, argument: string, data: BigInt64Array): Int32Array {
+export function int32FromBigInts(
+  op: string,
+  argument: string,
+  data: BigInt64Array | BigUint64Array,
+): Int32Array {
   const out = new Int32Array(data.length)
   for (let i = 0; i < data.length; i++) {
     const value = Number(data[i])

@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { inspect } from 'node:util'
-import ndarray from 'ndarray'
+import ndarray, { type NdArray } from 'ndarray'
 import { argumentError, checkAlive, describe, formatShape } from './argument'
 import type { Backend, DeviceName } from './backend'
 import { type DeviceChoice, namedBackend } from './device'
@@ -135,7 +135,7 @@ export class Tensor<D extends DType = DType, R extends number = any> {
   }
 
   /** The elements as an ndarray of the same shape. */
-  async toNdarray(): Promise<ndarray.NdArray<DataOf<D>>> {
+  async toNdarray(): Promise<NdArray<DataOf<D>>> {
     this.#alive('toNdarray')
     return ndarray(await this.data(), this.shape.slice())
   }

@@ -48,6 +48,12 @@ csr([0], [], { numSources: 1 })
 // @ts-expect-error: read-only
 graph.numSrc = 2
 
+// What may be left out may be undefined.
+declare const maybe: Tensor<'float32', 1> | undefined
+gcnAggregate(graph, matrix, { degrees: maybe })
+mlaDecode(four, { kvLatent: cube, kvLengths: undefined }, { scale: 1, causal: undefined })
+tensor([1], { shape: undefined, dtype: undefined, device: undefined })
+
 // segmentSoftmax gives what it was given.
 const softmax = segmentSoftmax(rows, cube)
 same<typeof softmax, Tensor<'float32', 3>>(true)

@@ -6,9 +6,9 @@ import { compute, sizeOf, Tensor } from '../tensor'
 
 export interface CsrMaxOptions {
   /** The value of rows without edges, within the range of x's dtype; −∞ when absent. */
-  readonly empty?: number
+  readonly empty?: number | undefined
   /** Also give the winning edges. */
-  readonly withIndices?: boolean
+  readonly withIndices?: boolean | undefined
 }
 
 /** The maxima and the edges that won them. */
@@ -37,7 +37,7 @@ export function csrMax<D extends FloatDType>(
 export function csrMax<D extends FloatDType>(
   graph: Csr,
   x: Tensor<D, 2>,
-  options?: CsrMaxOptions & { readonly withIndices?: false },
+  options?: CsrMaxOptions & { readonly withIndices?: false | undefined },
 ): Tensor<D, 2>
 export function csrMax<D extends FloatDType>(
   graph: Csr,

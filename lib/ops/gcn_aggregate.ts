@@ -13,7 +13,7 @@ export interface GcnAggregateOptions {
    * Degrees (N) of a square graph's nodes, or `{ dst: (N), src: (S) }` for any graph. When absent, the row lengths
    * at both ends of a square graph.
    */
-  readonly degrees?: Degrees | { readonly dst: Degrees; readonly src: Degrees }
+  readonly degrees?: Degrees | { readonly dst: Degrees; readonly src: Degrees } | undefined
 }
 
 /**

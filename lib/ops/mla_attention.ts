@@ -18,9 +18,9 @@ export interface MlaAttentionOptions<D extends FloatDType = FloatDType>
   extends MlaSettings,
     Omit<MlaCache<D>, 'kvLatent'> {
   /** (B, Tq, H, Dr): the rotated part of the queries. Together with `kRope`, or not at all. */
-  readonly qRope?: Tensor<D, 4>
+  readonly qRope?: Tensor<D, 4> | undefined
   /** Factor of the logits; 1/√(D + Dr) when absent. */
-  readonly scale?: number
+  readonly scale?: number | undefined
   /**
    * `'absorb'` takes the queries down to the latents, whose rows are then keys and values: best for few queries;
    * `'expand'` makes the keys and values of all heads first: best for many. `'auto'` (when absent) counts which is
@@ -29,7 +29,7 @@ export interface MlaAttentionOptions<D extends FloatDType = FloatDType>
    * On a GPU `'expand'` needs compute capability 8.0 and dimensions D, Dv and Dr up to 256; where it cannot, the
    * queries are absorbed all the same. The CPU always expands.
    */
-  readonly algorithm?: MlaAlgorithm
+  readonly algorithm?: MlaAlgorithm | undefined
 }
 
 const optionNames = [
@@ -73,7 +73,7 @@ export function mlaAttention<D extends FloatDType>(
   kvLatent: Tensor<NoInfer<D>, 3>,
   wUpK: Tensor<NoInfer<D>, 3>,
   wUpV: Tensor<NoInfer<D>, 3>,
-  options?: MlaAttentionOptions<NoInfer<D>> & { readonly returnLse?: false },
+  options?: MlaAttentionOptions<NoInfer<D>> & { readonly returnLse?: false | undefined },
 ): Tensor<D, 4>
 export function mlaAttention<D extends FloatDType>(
   q: Tensor<D, 4>,

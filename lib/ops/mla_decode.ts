@@ -44,7 +44,7 @@ export function mlaDecode<D extends FloatDType>(
 export function mlaDecode<D extends FloatDType>(
   qLatent: Tensor<D, 4>,
   cache: MlaCache<NoInfer<D>>,
-  options: MlaDecodeOptions & { readonly returnLse?: false },
+  options: MlaDecodeOptions & { readonly returnLse?: false | undefined },
 ): Tensor<D, 4>
 export function mlaDecode<D extends FloatDType>(
   qLatent: Tensor<D, 4>,

@@ -20,39 +20,39 @@ export interface MlaCache<D extends FloatDType = FloatDType> {
   /** (B, Tk, R) compressed keys and values; with `blockTable` (numPages, pageSize, R). */
   readonly kvLatent: Tensor<D, 3>
   /** (B, Tk, Dr) the rotated part of the keys; with `blockTable` (numPages, pageSize, Dr). */
-  readonly kRope?: Tensor<D, 3>
+  readonly kRope?: Tensor<D, 3> | undefined
   /** (B) keys of each sequence, from 0 to Tk; Tk when absent. Rows past a length are never read. */
-  readonly kvLengths?: Tensor<'int32', 1>
+  readonly kvLengths?: Tensor<'int32', 1> | undefined
   /**
    * (B, pages) the pages that hold each sequence's keys in order, so that Tk = pages · pageSize; pageSize is a power of
    * two of at least 16. With `kvLengths`, −1 may mark an entry past the sequence's length. A −1 within a length is
    * refused on the CPU; on a GPU, where lengths are not read back, it is clamped to page 0.
    */
-  readonly blockTable?: Tensor<'int32', 2>
+  readonly blockTable?: Tensor<'int32', 2> | undefined
 }
 
 /** Which keys a query sees, and how to compute. */
 export interface MlaSettings {
   /** Query t sees the keys s ≤ t + queryOffset only; true when absent. */
-  readonly causal?: boolean
+  readonly causal?: boolean | undefined
   /**
    * The position of query 0 among the keys; only where `causal` is true. Absent: each sequence's length − Tq, so that
    * its last query sees all of its keys (aligned bottom-right).
    */
-  readonly queryOffset?: number
+  readonly queryOffset?: number | undefined
   /** Also give the logarithm of the sum of each query's exponentials. */
-  readonly returnLse?: boolean
+  readonly returnLse?: boolean | undefined
   /**
    * Into how many pieces the keys of a sequence are cut, to be computed at once and merged, up to 1024; 0 (when
    * absent) chooses by what else there is to do, so that the last bits of a query's result may depend on the other
    * sequences of the batch. With a number of one's own they do not.
    */
-  readonly numSplits?: number
+  readonly numSplits?: number | undefined
   /**
    * For float32 tensors: `'tf32'` rounds the factors of products to TF32 (11 significant bits), which tensor cores
    * multiply several times as fast; `'float32'` when absent.
    */
-  readonly precision?: 'float32' | 'tf32'
+  readonly precision?: 'float32' | 'tf32' | undefined
 }
 
 /** Results with `returnLse`. */

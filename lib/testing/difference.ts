@@ -7,8 +7,14 @@ import type { DType } from '../dtype'
  * With neither given, the tolerances of PyTorch's `assert_close` for the dtype; with one given, the other is 0.
  */
 export interface Tolerance {
-  readonly rtol?: number
-  readonly atol?: number
+  readonly rtol?: number | undefined
+  readonly atol?: number | undefined
+}
+
+/** A tolerance with both its parts. */
+interface Limits {
+  readonly rtol: number
+  readonly atol: number
 }
 
 /** A largest difference and where it is; the index is null when no element could be compared. */
@@ -44,7 +50,7 @@ export interface TensorDifference {
 }
 
 /** https://docs.pytorch.org/docs/stable/testing.html */
-const defaults: Readonly<Record<DType, Required<Tolerance>>> = {
+const defaults: Readonly<Record<DType, Limits>> = {
   float32: { rtol: 1.3e-6, atol: 1e-5 },
   float16: { rtol: 1e-3, atol: 1e-5 },
   bfloat16: { rtol: 1.6e-2, atol: 1e-5 },
@@ -52,7 +58,7 @@ const defaults: Readonly<Record<DType, Required<Tolerance>>> = {
 }
 
 /** The tolerance to use for a dtype, checked: NaN or a negative number would let anything or nothing pass. */
-export function resolveTolerance(op: string, dtype: DType, { rtol, atol }: Tolerance): Required<Tolerance> {
+export function resolveTolerance(op: string, dtype: DType, { rtol, atol }: Tolerance): Limits {
   for (const [name, value] of Object.entries({ rtol, atol })) {
     if (value === undefined) continue
     if (typeof value !== 'number') {
@@ -71,7 +77,7 @@ export function difference(
   actual: ArrayLike<number>,
   expected: ArrayLike<number>,
   shape: readonly number[],
-  { rtol, atol }: Required<Tolerance>,
+  { rtol, atol }: Limits,
 ): TensorDifference {
   if (actual.length !== expected.length) throw new RangeError(`lengths ${actual.length}, ${expected.length}`)
   const absolute = { difference: 0, at: -1 }
@@ -125,7 +131,7 @@ export function difference(
 }
 
 /** What is wrong, in a few lines; the empty string when nothing is. */
-export function explain(found: TensorDifference, { rtol, atol }: Required<Tolerance>): string {
+export function explain(found: TensorDifference, { rtol, atol }: Limits): string {
   const lines: string[] = []
   if (found.worst) {
     const { index, actual, expected, difference, tolerance } = found.worst

@@ -15,7 +15,7 @@ export type { LargestDifference, TensorDifference, Tolerance, WorstElement } fro
 
 export interface CompareDevicesOptions extends Tolerance {
   /** Where to run besides the CPU: every GPU present when absent. */
-  readonly devices?: readonly DeviceChoice[]
+  readonly devices?: readonly DeviceChoice[] | undefined
 }
 
 /** One result tensor of one device against the CPU's. */

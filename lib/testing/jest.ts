@@ -1,4 +1,4 @@
-import { describe, formatShape } from '../argument'
+import { checkOptions, describe, formatShape } from '../argument'
 import { Csr, Segments } from '../csr'
 import { typedArrayName } from '../elements'
 import { Tensor } from '../tensor'
@@ -53,14 +53,16 @@ function toBeCloseToTensor(
   this: MatcherContext,
   received: unknown,
   expected: ExpectedTensor,
-  tolerance: Tolerance = {},
+  tolerance?: Tolerance,
 ): MatcherResult {
   const hint = this.utils.matcherHint(name, 'received', 'expected', { isNot: this.isNot })
   const result = (pass: boolean, text: string) => ({ pass, message: () => `${hint}\n\n${text}` })
   if (!(received instanceof Tensor)) {
     throw new TypeError(`${hint}\n\nreceived must be a Tensor, got ${describe(received)}`)
   }
-  const limits = resolveTolerance(name, received.dtype, tolerance)
+  // ts-jest often checks no types, and jest's own toBeCloseTo takes a number here.
+  const given = checkOptions(name, tolerance, ['rtol', 'atol'], 'tolerance', 'be an object { rtol?, atol? }')
+  const limits = resolveTolerance(name, received.dtype, given)
   const { flat, shape } = flatten(hint, expected)
   if (shape === null && flat.length !== received.size) {
     return result(false, `expected ${flat.length} elements, received ${received.size}`)
