@@ -225,6 +225,13 @@ onEachDevice('capture', (device) => {
       failing((y) => tensor(y.dataSync(), { device })),
     ],
     [
+      'data: tensor must be read outside of capture(), got a call inside it',
+      failing((y) => {
+        y.data().catch(() => {})
+        return y
+      }),
+    ],
+    [
       'tensor: data must become a tensor outside of capture(), got a call inside it',
       failing(() => tensor([1], { device })),
     ],

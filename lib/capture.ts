@@ -2,7 +2,7 @@ import { argumentError, describe, formatShape } from './argument'
 import type { Backend, Recorded } from './backend'
 import { checkIsTensor, checkSameDevice } from './check'
 import { Net } from './net'
-import { during, refuseInCapture } from './recording'
+import { during, refuseInCapture, throwRefusal } from './recording'
 import { checkSynchronous, isPlainObject, scope, untracked } from './scope'
 import { release, type Storage } from './storage'
 import { Tensor } from './tensor'
@@ -137,7 +137,12 @@ class CapturedFunction {
 
   /** The result of `fn`, in tensors that no scope of its own disposes. */
   #compute(inputs: readonly Tensor[]): CapturedResult {
-    return scope(() => sharedResult(scope(() => this.#fn(...inputs))))
+    const call = () => {
+      const result = this.#fn(...inputs)
+      throwRefusal()
+      return result
+    }
+    return scope(() => sharedResult(scope(call)))
   }
 
   #call(inputs: Tensor[]): CapturedResult {

@@ -8,6 +8,9 @@ type Phase = 'none' | 'rehearsal' | 'recording'
 
 let phase: Phase = 'none'
 
+/** The first refusal of the phase. */
+let refusal: Error | undefined
+
 /** What the recording touched that is not to be trusted afterwards. */
 const touched = new Set<{ forget(): void }>()
 
@@ -31,12 +34,21 @@ export function during<T>(next: Exclude<Phase, 'none'>, body: () => T): T {
     return body()
   } finally {
     phase = 'none'
+    refusal = undefined
     for (const derived of touched) derived.forget()
     touched.clear()
   }
 }
 
+/** Throws what was refused in this phase, which may have gone into a promise that nobody awaits. */
+export function throwRefusal(): void {
+  if (refusal !== undefined) throw refusal
+}
+
 /** Throws inside `capture()`: for what waits for the device, or is done once and not again at each replay. */
 export function refuseInCapture(op: string, argument: string, expected: string): void {
-  if (phase !== 'none') throw argumentError('ERR_CAPTURE', op, argument, expected, 'a call inside it')
+  if (phase === 'none') return
+  const error = argumentError('ERR_CAPTURE', op, argument, expected, 'a call inside it')
+  refusal ??= error
+  throw error
 }
