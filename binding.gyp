@@ -1,5 +1,5 @@
 {
-  # The addon is built where nvcc is found (CUDA 12 or 13); elsewhere the target is empty and the library runs on the
+  # The addon is built where nvcc is found (CUDA 12.1 or later); elsewhere the target is empty and the library runs on the
   # CPU. The CUDA runtime is linked statically: at run time only the NVIDIA driver is needed.
   "variables": {
     "nvcc%": "<!(node csrc/gyp/toolkit.js nvcc)"

@@ -55,13 +55,21 @@ function version() {
   return execFileSync(nvcc(), ['--version'], { encoding: 'utf8' })
 }
 
+/** The toolkit's version, refused where its assembler lacks instructions that the kernels have. */
+function release() {
+  const [, major, minor] = /release (\d+)\.(\d+)/.exec(version()).map(Number)
+  if (major < 12 || (major === 12 && minor < 1)) {
+    throw new Error(`the addon needs CUDA 12.1 or later, and ${nvcc()} is of ${major}.${minor}`)
+  }
+  return [major, minor]
+}
+
 /**
  * An eighth of the size, since the machine codes of one kernel are much alike. Older drivers cannot unpack it; those
  * that run what CUDA 13 builds can.
  */
 function compression() {
-  const major = Number(/release (\d+)/.exec(version())?.[1])
-  return major >= 13 ? ['--compress-mode=size'] : []
+  return release()[0] >= 13 ? ['--compress-mode=size'] : []
 }
 
 /** Machine code for each capability; PTX only for the newest, since older drivers refuse newer PTX. */
