@@ -22,6 +22,11 @@ const make: Untyped = tensor
 const AnyTensor = Tensor as unknown as new (...args: unknown[]) => Tensor
 const deviceForms = "device must be 'cpu', 'cuda' or 'cuda:N'"
 const isData = 'be a number, an array or a typed array (an ndarray goes to fromNdarray)'
+/** An array as its sender is left with. */
+function sent<A extends Float32Array | Uint16Array | Int32Array | BigInt64Array>(array: A): A {
+  structuredClone(array.buffer, { transfer: [array.buffer as ArrayBuffer] })
+  return array
+}
 const four = () => tensor([1, 2, 3, 4], { device: 'cpu' })
 
 refused('ERR_ARG_TYPE', [
@@ -47,11 +52,19 @@ refused('ERR_ARG_TYPE', [
   ],
   [
     'tensor: data must have its elements, got an array whose buffer was transferred',
-    () => {
-      const sent = Float32Array.of(1, 2)
-      structuredClone(sent.buffer, { transfer: [sent.buffer] })
-      make(sent)
-    },
+    () => make(sent(Float32Array.of(1, 2))),
+  ],
+  [
+    'tensor: data must have its elements, got an array whose buffer was transferred',
+    () => make(sent(Uint16Array.of(1)), { dtype: 'float16' }),
+  ],
+  [
+    'csr: rowPtr must have its elements, got an array whose buffer was transferred',
+    () => csr(sent(Int32Array.of(0, 1)), [0]),
+  ],
+  [
+    'csr: colIdx must have its elements, got an array whose buffer was transferred',
+    () => csr([0, 1], sent(BigInt64Array.of(0n))),
   ],
   ['tensor: data must hold numbers, got string at index 0', () => make(['1'], { dtype: 'int32' })],
   ['tensor: data must hold numbers, got an array of length 1 at index 1', () => make([[1], [[2]]])],

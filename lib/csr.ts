@@ -2,7 +2,7 @@
 import { inspect } from 'node:util'
 import { argumentError, checkOptions, describe, formatShape } from './argument'
 import type { Backend, DerivedData, DeviceCsr, DeviceSegments, Droppable } from './backend'
-import { int32FromBigInts, int32FromNumbers, typedArrayName } from './elements'
+import { checkAttached, int32FromBigInts, int32FromNumbers, typedArrayName } from './elements'
 import { isRecording, refuseInCapture, touchedByRecording } from './recording'
 import { release, type Storage } from './storage'
 
@@ -226,6 +226,7 @@ export function csr(
 
 function indexArray(op: string, argument: string, value: unknown): Int32Array {
   if (Array.isArray(value)) return int32FromNumbers(op, argument, value)
+  checkAttached(op, argument, value)
   const name = typedArrayName(value)
   if (name === 'Int32Array') return int32FromNumbers(op, argument, value as Int32Array)
   if (name === 'BigInt64Array') return int32FromBigInts(op, argument, value as BigInt64Array)

@@ -66,7 +66,7 @@ export function toRaw(
   data: ArrayLike<number> | BigInt64Array | BigUint64Array,
 ): RawArray {
   const name = typedArrayName(data)
-  if (name !== undefined) checkAttached(op, data as unknown as ArrayBufferView)
+  checkAttached(op, 'data', data)
   if (dtypes[dtype].bytes === 2 && name === 'Uint16Array') return Uint16Array.from(data as Uint16Array)
   if (dtype === 'float16' && name === 'Float16Array') {
     const view = data as unknown as ArrayBufferView
@@ -86,19 +86,14 @@ export function toRaw(
   return raw
 }
 
-/** An array whose buffer went to a worker has no elements left, which nobody means to make a tensor of. */
-function checkAttached(op: string, array: ArrayBufferView): void {
-  if (array.byteLength > 0) return
+/** Throws for a typed array whose buffer went to a worker: it has no elements left, and nobody means to pass none. */
+export function checkAttached(op: string, argument: string, array: unknown): void {
+  if (!ArrayBuffer.isView(array) || array.byteLength > 0) return
   try {
     new Uint8Array(array.buffer)
   } catch {
-    throw argumentError(
-      'ERR_ARG_TYPE',
-      op,
-      'data',
-      'have its elements',
-      'an array whose buffer was transferred',
-    )
+    const actual = 'an array whose buffer was transferred'
+    throw argumentError('ERR_ARG_TYPE', op, argument, 'have its elements', actual)
   }
 }
 
