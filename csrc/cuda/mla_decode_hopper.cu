@@ -129,22 +129,36 @@ cudaError_t launch(Kernel kernel, const LaunchShape& shape, const Maps& maps,
   return launchShaped(kernel, shape, target, maps.query, maps.queryRope, maps.latent, maps.rope, arguments);
 }
 
-template <typename T>
-cudaError_t launchFor(int tileRows, dim3 grid, const Maps& maps, const DecodeArguments& arguments, bool early,
+template <typename T, Cut kCut>
+cudaError_t launchCut(int tileRows, dim3 grid, const Maps& maps, const DecodeArguments& arguments, bool early,
                       const LaunchTarget& target) {
   const auto launchNarrow = [&](auto kernel, size_t sharedBytes) {
     return launch(kernel, {grid, kNarrowThreads, launchedSharedBytes(sharedBytes), dim3(1), early}, maps,
                   arguments, target);
   };
-  if (tileRows == 16) return launchNarrow(mlaNarrowKernel<T, 16>, sizeof(NarrowShared<16>));
-  if (tileRows == 32) return launchNarrow(mlaNarrowKernel<T, 32>, sizeof(NarrowShared<32>));
-  const auto launchWide = [&](auto kernel, dim3 cluster) {
-    return launch(kernel, {grid, kWideThreads, launchedSharedBytes(sizeof(WideShared)), cluster, early}, maps,
-                  arguments, target);
-  };
-  if (arguments.merges) return launchWide(mlaWideKernel<T, true>, dim3(1, 2));
+  if constexpr (kCut != Cut::kMerges) {
+    if (tileRows == 16) return launchNarrow(mlaNarrowKernel<T, kCut, 16>, sizeof(NarrowShared<16>));
+    if (tileRows == 32) return launchNarrow(mlaNarrowKernel<T, kCut, 32>, sizeof(NarrowShared<32>));
+  }
   // Blocks that read the same keys, on one GPC: the second one finds them nearer.
-  return launchWide(mlaWideKernel<T, false>, dim3(grid.x % 2 == 0 ? 2 : 1));
+  const dim3 cluster = kCut == Cut::kMerges ? dim3(1, 2) : dim3(grid.x % 2 == 0 ? 2 : 1);
+  return launch(mlaWideKernel<T, kCut>,
+                {grid, kWideThreads, launchedSharedBytes(sizeof(WideShared)), cluster, early}, maps,
+                arguments, target);
+}
+
+template <typename T>
+cudaError_t launchFor(Cut cut, int tileRows, dim3 grid, const Maps& maps, const DecodeArguments& arguments,
+                      bool early, const LaunchTarget& target) {
+  switch (cut) {
+    case Cut::kShares:
+      return launchCut<T, Cut::kShares>(tileRows, grid, maps, arguments, early, target);
+    case Cut::kSplits:
+      return launchCut<T, Cut::kSplits>(tileRows, grid, maps, arguments, early, target);
+    case Cut::kMerges:
+      return launchCut<T, Cut::kMerges>(tileRows, grid, maps, arguments, early, target);
+  }
+  return cudaErrorInvalidValue;
 }
 
 bool isAligned(const void* pointer) {
@@ -202,7 +216,6 @@ cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attenti
   arguments.copyRows =
       keys.blockTable == nullptr ? kTile : static_cast<int>(std::min<int64_t>(keys.pageSize, kTile));
   arguments.numSplits = static_cast<int>(numSplits);
-  arguments.merges = clustersMerge(plan, numSplits);
   arguments.overhead = overhead;
   arguments.out = attention.out;
   arguments.lse = attention.lse;
@@ -220,16 +233,17 @@ cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attenti
   } else {
     grid.y = static_cast<unsigned>(std::min(plan.shares, kMostGridAxis));
   }
+  const Cut cut = clustersMerge(plan, numSplits) ? Cut::kMerges : numSplits > 0 ? Cut::kSplits : Cut::kShares;
   // A cluster that merges takes one sequence; without, a grid takes all.
-  const int64_t perGrid = arguments.merges ? int64_t{grid.z} : sizes.batch;
+  const int64_t perGrid = cut == Cut::kMerges ? int64_t{grid.z} : sizes.batch;
   for (int64_t first = 0; first < sizes.batch && error == cudaSuccess; first += perGrid) {
     arguments.firstSequence = static_cast<int>(first);
     arguments.endSequence = static_cast<int>(std::min(first + perGrid, sizes.batch));
     error = dtype == DType::kFloat16
-                ? launchFor<__half>(plan.tileRows, grid, maps, arguments, early, target)
-                : launchFor<__nv_bfloat16>(plan.tileRows, grid, maps, arguments, early, target);
+                ? launchFor<__half>(cut, plan.tileRows, grid, maps, arguments, early, target)
+                : launchFor<__nv_bfloat16>(cut, plan.tileRows, grid, maps, arguments, early, target);
   }
-  if (error != cudaSuccess || numSplits == 1 || plan.shares == 1 || arguments.merges) return error;
+  if (error != cudaSuccess || numSplits == 1 || plan.shares == 1 || cut == Cut::kMerges) return error;
   const MlaPartials partials{arguments.partialOut, arguments.partialLse,
                              numSplits > 0 ? nullptr : arguments.shares, numSplits,
                              numSplits > 0 ? numSplits : plan.shares / sizes.batch + 1};

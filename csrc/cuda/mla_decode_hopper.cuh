@@ -51,14 +51,19 @@ __device__ inline TileSource tileSource(const DecodeArguments& a, const Piece& p
   return source;
 }
 
+// evictFirst: what comes into L2 is the first to go.
 __device__ inline void fetchBox(char* box, const CUtensorMap* map, uint64_t* full, const DecodeArguments& a,
-                                const TileSource& source, int column) {
+                                const TileSource& source, int column, bool evictFirst) {
   const unsigned copyBytes = static_cast<unsigned>(a.copyRows) * kBoxColumns * 2;
   barrierExpect(full, source.copies * copyBytes);
 #pragma unroll
   for (int c = 0; c < kMostCopies; ++c) {
     if (c < source.copies) {
-      copyTileOnce(box + c * copyBytes, map, full, column, source.row[c], source.plane[c]);
+      if (evictFirst) {
+        copyTileOnce(box + c * copyBytes, map, full, column, source.row[c], source.plane[c]);
+      } else {
+        copyTile(box + c * copyBytes, map, full, column, source.row[c], source.plane[c]);
+      }
     }
   }
 }

@@ -37,7 +37,7 @@ __device__ inline void narrowWrite(const float (&result)[kLatentBoxes][kRows / 2
 // Two warpgroups take the tiles in turns and merge their results at the piece's end. Thread i of one has of
 // the transposed tiles the rows (keys or columns) 16·(i / 32) + i % 32 / 4 and the one 8 on, and of the
 // queries the ones 2·(i % 4), the next, and those 8 on.
-template <typename T, int kRows>
+template <typename T, Cut kCut, int kRows>
 __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& tileRows,
                                      NarrowShared<kRows>& shared, int group) {
   constexpr int kRing = NarrowShared<kRows>::kRing;
@@ -50,9 +50,9 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
   RingPlace<kRing> start;                                       // of the piece
   unsigned queryPhase = 0;
   int parity = 0;
-  if (thread == 0) shared.walk[group].pieces.start(a, shared.start);
-  for (int turn = 0;; turn ^= 1) {
-    const Piece* next = nextPiece(shared.walk[group], turn, a, tileRows, thread, own, group == 0);
+  for (int n = 0;; ++n) {
+    const Piece* next =
+        nextPiece<kCut>(shared.walk[group], n, a, tileRows, shared.start, thread, own, group == 0);
     if (next == nullptr) break;
     const Piece& piece = *next;
     if (piece.end <= piece.begin) {
@@ -248,7 +248,7 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
 
 #endif  // WARPGRAPH_HOPPER
 
-template <typename T, int kRows>
+template <typename T, Cut kCut, int kRows>
 __global__ void __launch_bounds__(kNarrowThreads, 1)
     mlaNarrowKernel(const __grid_constant__ CUtensorMap queryMap,
                     const __grid_constant__ CUtensorMap queryRopeMap,
@@ -268,19 +268,19 @@ __global__ void __launch_bounds__(kNarrowThreads, 1)
     groupInit(kBoth, 256);
     barrierInitFence();
   }
-  if (a.numSplits == 0) findShare<kNarrowThreads>(a, shared.start);
+  if constexpr (kCut == Cut::kShares) findShare<kNarrowThreads>(a, shared.start);
   __syncthreads();
   const QueryRows rows = queryRows(a, kRows);
   const int warp = __shfl_sync(kFullWarp, threadIdx.x / kWarpSize, 0);
   if (warp < 8) {
     takeRegisters<232>();
-    narrowConsume<T, kRows>(a, rows, shared, warp / 4);
+    narrowConsume<T, kCut>(a, rows, shared, warp / 4);
   } else {
     giveRegisters<40>();
     if (threadIdx.x == 256) {
-      narrowFetchKeys<kRows>(&latentMap, &ropeMap, a, rows, shared);
+      narrowFetchKeys<kCut>(&latentMap, &ropeMap, a, rows, shared);
     } else if (threadIdx.x == 288) {
-      narrowFetchQueries<kRows>(&queryMap, &queryRopeMap, a, rows, shared);
+      narrowFetchQueries<kCut>(&queryMap, &queryRopeMap, a, rows, shared);
     }
   }
 #endif

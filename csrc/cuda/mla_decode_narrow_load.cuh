@@ -49,38 +49,31 @@ struct RingPlace {
 };
 
 // The rope part goes first: it is free first.
-template <int kRows>
+template <Cut kCut, int kRows>
 __device__ inline void narrowFetchKeys(const CUtensorMap* latentMap, const CUtensorMap* ropeMap,
                                        const DecodeArguments& a, const QueryRows& rows,
                                        NarrowShared<kRows>& shared) {
   RingPlace<NarrowShared<kRows>::kRing> place;
-  Pieces pieces;
-  pieces.start(a, shared.start);
-  Piece piece;
-  while (pieces.next(a, rows, piece)) {
+  forEachPiece<kCut>(a, rows, shared.start, [&](const Piece& piece) {
     for (int tile = piece.begin; tile < piece.end; ++tile) {
       const TileSource source = tileSource(a, piece, tile);
 #pragma unroll 1
       for (int box = -1; box < kLatentBoxes; ++box) {
         barrierWait(&shared.free[place.slot], place.phase ^ 1);
         fetchBox(shared.keys[place.slot], box < 0 ? ropeMap : latentMap, &shared.full[place.slot], a, source,
-                 box < 0 ? a.ropeColumn : box * kBoxColumns);
+                 box < 0 ? a.ropeColumn : box * kBoxColumns, true);
         place.advance();
       }
     }
-  }
+  });
 }
 
-template <int kRows>
+template <Cut kCut, int kRows>
 __device__ inline void narrowFetchQueries(const CUtensorMap* queryMap, const CUtensorMap* queryRopeMap,
                                           const DecodeArguments& a, const QueryRows& rows,
                                           NarrowShared<kRows>& shared) {
   unsigned phase = 0;
-  Pieces pieces;
-  pieces.start(a, shared.start);
-  Piece piece;
-  while (pieces.next(a, rows, piece)) {
-    if (piece.end <= piece.begin) continue;
+  forEachPiece<kCut>(a, rows, shared.start, [&](const Piece& piece) {
     waitForPrevious();  // the queries may be in the making
     barrierWait(&shared.queryFree, phase ^ 1);
     phase ^= 1;
@@ -90,7 +83,7 @@ __device__ inline void narrowFetchQueries(const CUtensorMap* queryMap, const CUt
       copyTile(shared.query[box], rope ? queryRopeMap : queryMap, &shared.queryFull,
                rope ? a.queryRopeColumn : box * kBoxColumns, rows.first, piece.sequence);
     }
-  }
+  });
 }
 
 }  // namespace decode

@@ -16,18 +16,50 @@ struct Piece {
   int length;        // keys of the sequence
 };
 
-// The pieces that a block takes, one after another.
+// Of a sequence's tiles those from begin to end - 1 that the block's queries see.
+__device__ inline Piece pieceOf(const DecodeArguments& a, const QueryRows& rows, int sequence, int begin,
+                                int end) {
+  const int length = lengthOf(a, sequence);
+  Piece piece;
+  piece.sequence = sequence;
+  piece.slot = -1;
+  piece.begin = begin;
+  piece.end = min(end, ceilTiles(a.sizes.seen(length, rows.lastQuery)));
+  piece.everyoneSees = a.sizes.seen(length, rows.firstQuery);
+  piece.length = length;
+  return piece;
+}
+
+// A split of a sequence, one of nearly equal ones.
+template <bool kMerges>
+__device__ inline Piece splitOf(const DecodeArguments& a, const QueryRows& rows, int sequence, int splits,
+                                int split) {
+  const int tiles = tilesOf(a, sequence);
+  // 64-bit divisions would keep the block from beginning for 2 µs.
+  const int each = static_cast<int>(static_cast<unsigned>(tiles) / static_cast<unsigned>(splits));
+  const int longer = tiles - each * splits;  // the first ones have one tile more
+  const int begin = split * each + min(split, longer);
+  Piece piece = pieceOf(a, rows, sequence, begin, begin + each + (split < longer ? 1 : 0));
+  if (!kMerges && splits > 1) piece.slot = split * a.sizes.batch + sequence;
+  return piece;
+}
+
+// The n-th piece of a block where the host knows the splits, while there is one.
+template <Cut kCut>
+__device__ inline bool knownPiece(const DecodeArguments& a, const QueryRows& rows, int n, Piece& piece) {
+  constexpr bool kMerges = kCut == Cut::kMerges;
+  const int sequence = a.firstSequence + static_cast<int>(blockIdx.z) + n * static_cast<int>(gridDim.z);
+  if ((kMerges && n > 0) || sequence >= a.endSequence) return false;
+  piece = splitOf<kMerges>(a, rows, sequence, kMerges ? 2 : a.numSplits, static_cast<int>(blockIdx.y));
+  return true;
+}
+
+// The pieces that a block takes, one after another, where it finds its share itself.
 class Pieces {
  public:
-  __device__ void start(const DecodeArguments& a, const ShareStart& start) {
+  __device__ void start(const ShareStart& start) {
     split_ = before_ = begin_ = end_ = lastBefore_ = 0;
     total_ = shares_ = 1;
-    if (a.numSplits > 0) {
-      splits_ = a.numSplits;
-      sequence_ = a.firstSequence + static_cast<int>(blockIdx.z);
-      split_ = static_cast<int>(blockIdx.y);
-      return;
-    }
     splits_ = start.splits;
     if (splits_ > 0) {
       sequence_ = static_cast<int>(blockIdx.y) / splits_;
@@ -60,21 +92,11 @@ class Pieces {
 
  private:
   __device__ bool nextSplit(const DecodeArguments& a, const QueryRows& rows, Piece& piece) {
-    const int tiles = tilesOf(a, sequence_);
-    // 64-bit divisions would keep the block from beginning for 2 µs.
-    const int each = static_cast<int>(static_cast<unsigned>(tiles) / static_cast<unsigned>(splits_));
-    const int longer = tiles - each * splits_;  // the first ones have one tile more
-    const int begin = split_ * each + min(split_, longer);
-    fill(a, rows, piece, begin, begin + each + (split_ < longer ? 1 : 0));
-    piece.slot = splits_ == 1 || a.merges ? -1 : split_ * a.sizes.batch + sequence_;
+    piece = splitOf<false>(a, rows, sequence_, splits_, split_);
     first_ = split_ == 0;
-    if (a.numSplits > 0) {
-      sequence_ += static_cast<int>(gridDim.z);
-    } else {
-      const int item = split_ + static_cast<int>(gridDim.y);
-      sequence_ += item / splits_;
-      split_ = item % splits_;
-    }
+    const int item = split_ + static_cast<int>(gridDim.y);
+    sequence_ += item / splits_;
+    split_ = item % splits_;
     return true;
   }
 
@@ -87,9 +109,9 @@ class Pieces {
       // Who has a sequence's beginning writes the result of one without keys.
       const bool mine = end > begin || (tiles == 0 && before_ >= begin_);
       if (mine) {
-        fill(a, rows, piece, begin, end);
+        piece = pieceOf(a, rows, sequence_, begin, end);
         first_ = begin == 0;
-        piece.slot = end - begin == tiles ? -1 : 2 * static_cast<int>(blockIdx.y) + (first_ ? 1 : 0);
+        if (end - begin != tiles) piece.slot = 2 * static_cast<int>(blockIdx.y) + (first_ ? 1 : 0);
       }
       lastBefore_ = before_;
       before_ = firstTile + tiles;
@@ -99,19 +121,27 @@ class Pieces {
     return false;
   }
 
-  __device__ void fill(const DecodeArguments& a, const QueryRows& rows, Piece& piece, int begin,
-                       int end) const {
-    const int length = lengthOf(a, sequence_);
-    piece.sequence = sequence_;
-    piece.length = length;
-    piece.begin = begin;
-    piece.end = min(end, ceilTiles(a.sizes.seen(length, rows.lastQuery)));
-    piece.everyoneSees = a.sizes.seen(length, rows.firstQuery);
-  }
-
   int sequence_, split_, before_, begin_, end_, total_, shares_, lastBefore_, splits_;
   bool first_;
 };
+
+// What a fetching thread does for each of its block's pieces that has keys.
+template <Cut kCut, typename Fetch>
+__device__ inline void forEachPiece(const DecodeArguments& a, const QueryRows& rows, const ShareStart& start,
+                                    const Fetch& fetch) {
+  Piece piece{};
+  if constexpr (kCut == Cut::kShares) {
+    Pieces pieces;
+    pieces.start(start);
+    while (pieces.next(a, rows, piece)) {
+      if (piece.begin < piece.end) fetch(piece);
+    }
+  } else {
+    for (int n = 0; knownPiece<kCut>(a, rows, n, piece); ++n) {
+      if (piece.begin < piece.end) fetch(piece);
+    }
+  }
+}
 
 // A warpgroup's walk over its block's pieces, in shared memory for the sake of registers.
 struct PieceWalk {
@@ -120,15 +150,23 @@ struct PieceWalk {
   int more[2];
 };
 
-// The next piece, or null; leads: who writes down in which shares a sequence lies.
-__device__ inline const Piece* nextPiece(PieceWalk& walk, int turn, const DecodeArguments& a,
-                                         const QueryRows& rows, int thread, int barrier, bool leads) {
+// The n-th piece, or null; leads: who writes down in which shares a sequence lies.
+template <Cut kCut>
+__device__ inline const Piece* nextPiece(PieceWalk& walk, int n, const DecodeArguments& a,
+                                         const QueryRows& rows, const ShareStart& start, int thread,
+                                         int barrier, bool leads) {
+  const int turn = n % 2;
   Piece& piece = walk.piece[turn];
   if (thread == 0) {
-    walk.more[turn] = walk.pieces.next(a, rows, piece);
-    if (walk.more[turn] && leads && a.numSplits == 0 && walk.pieces.isFirst()) {
-      waitForPrevious();
-      a.shares[piece.sequence] = walk.pieces.sharesOfSequence(a);
+    if constexpr (kCut == Cut::kShares) {
+      if (n == 0) walk.pieces.start(start);
+      walk.more[turn] = walk.pieces.next(a, rows, piece);
+      if (walk.more[turn] && leads && walk.pieces.isFirst()) {
+        waitForPrevious();
+        a.shares[piece.sequence] = walk.pieces.sharesOfSequence(a);
+      }
+    } else {
+      walk.more[turn] = knownPiece<kCut>(a, rows, n, piece);
     }
   }
   groupSync(barrier, 128);

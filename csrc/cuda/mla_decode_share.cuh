@@ -32,6 +32,14 @@ struct DecodeSizes {
   }
 };
 
+// How the keys are cut into what a block takes. It is known when the kernel is compiled, since code for the
+// other ways would be fetched, and registers kept, for nothing.
+enum class Cut {
+  kShares,  // lengths are known to the GPU only, each block finds its share
+  kSplits,  // the host knows the splits: DecodeArguments::numSplits
+  kMerges,  // the same, and they are two, those of a cluster's blocks, which merge them and take no others
+};
+
 struct DecodeArguments {
   MlaKeys keys;
   DecodeSizes sizes;
@@ -41,7 +49,6 @@ struct DecodeArguments {
   int copyRows;   // keys that one copy fetches: a tile or a page
   int numSplits;  // the grid is (tiles of queries, splits, sequences); 0: equal shares, (tiles of queries,
                   // shares)
-  bool merges;  // the two splits of a sequence are those of a cluster, which merges them, and takes no other
   int firstSequence, endSequence;  // that the grid takes
   int overhead;                    // of a sequence, in tiles, when shares are cut
   void* out;

@@ -28,19 +28,28 @@ namespace decode {
 
 #if WARPGRAPH_HOPPER
 
+// Registers of a thread, and the boxes of queries that a computing one has room for. Who fetches piece after
+// piece needs more than who fetches one.
+template <Cut kCut>
+struct WideRegisters {
+  static constexpr bool kOnePiece = kCut == Cut::kMerges;
+  static constexpr int kKept = kOnePiece ? 2 : 1;
+  static constexpr int kOfComputing = kOnePiece ? 240 : 232, kOfFetching = kOnePiece ? 24 : 40;
+};
+
 // Warpgroup 0 takes the first tile of each pair, warpgroup 1 the second, where there is one.
-template <typename T, bool kMerges, int kGroup>
+template <typename T, Cut kCut, int kGroup>
 __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& tileRows, WideShared& shared) {
+  constexpr bool kMerges = kCut == Cut::kMerges;
   const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
   // Above 18 bits a block's rank in its cluster.
   const unsigned base = __shfl_sync(kFullWarp, (sharedAddress(&shared) & 0x3ffff) >> 4, 0);
   char* secondWeights = shared.keys[1][kLatentBoxes];
   const size_t secondWeightsOffset = offsetof(WideShared, keys) + (kBoxes + kLatentBoxes) * kBoxBytes;
   unsigned phase0 = 0, phase1 = 0, queryPhase = 0, turnOfSums = 0;
-  if (thread == 0) shared.walk[kGroup].pieces.start(a, shared.start);
-  for (int turn = 0;; turn ^= 1) {
-    const Piece* next = nextPiece(shared.walk[kGroup], turn, a, tileRows, thread, kWarpgroup + kGroup,
-                                  kGroup == 0 && blockIdx.x == 0);
+  for (int n = 0;; ++n) {
+    const Piece* next = nextPiece<kCut>(shared.walk[kGroup], n, a, tileRows, shared.start, thread,
+                                        kWarpgroup + kGroup, kGroup == 0 && blockIdx.x == 0);
     if (next == nullptr) break;
     const Piece& piece = *next;
     // Where clusters merge, the peer wants to hear of the piece all the same.
@@ -60,13 +69,15 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
     float result[128], p[32];
 #pragma unroll
     for (float& value : result) value = 0.0f;
+    KeptQuery<WideRegisters<kCut>::kKept> kept;
     WideSoftmax softmax;
     waitForPrevious();  // before anything is written
     if (!kMerges || !isEmpty) {
       barrierWait(&shared.queryFull, queryPhase);
       queryPhase ^= 1;
+      wideKeep<kGroup>(kept, shared, warp, lane);
       if constexpr (kGroup == 0) {
-        wideLogits<T, 0, false>(p, shared, base, phase0);
+        wideLogits<T, 0, false>(p, kept, shared, base, phase0);
         if (piece.begin + 1 < piece.end) groupArrive(kFirstLogits, 256);
         wgmmaWait<0>();
       }
@@ -102,10 +113,10 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
         // each of them: hence the two copies.
         if (!last) {
           addSecond();
-          wideLogits<T, 0, true, 0, 1>(p, shared, base, phase0);
+          wideLogits<T, 0, true, 0, 1>(p, kept, shared, base, phase0);
           wgmmaWait<1>();
           warpArrive(&shared.free[1][1], lane);
-          wideLogits<T, 0, true, 1>(p, shared, base, phase0);
+          wideLogits<T, 0, true, 1>(p, kept, shared, base, phase0);
           if (first + 3 < piece.end) groupArrive(kFirstLogits, 256);
           wgmmaWait<0>();
         } else if (second) {
@@ -123,7 +134,7 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
         };
         if (second) {
           groupSync(kFirstLogits, 256);
-          wideLogits<T, 1, true>(p, shared, base, phase1);
+          wideLogits<T, 1, true>(p, kept, shared, base, phase1);
           addFirst();
           wgmmaWait<1>();
           if (last) warpArrive(&shared.queryFree, lane);
@@ -173,6 +184,7 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
     }
     if constexpr (kMerges) {
       wideMerge<T, kGroup>(result, softmax, a, piece, tileRows, shared, rows, warp, lane);
+      return;
     } else {
       const float inverse[2] = {sum[0] == 0.0f ? 0.0f : 1.0f / sum[0], sum[1] == 0.0f ? 0.0f : 1.0f / sum[1]};
       // In the place of the last tile, which is therefore free only now.
@@ -192,9 +204,8 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
 
 #endif  // WARPGRAPH_HOPPER
 
-// kMerges: blocks come in clusters of two, which have the two splits of a sequence. Else clusters, if any,
-// only place blocks.
-template <typename T, bool kMerges>
+// Where clusters do not merge they only place blocks.
+template <typename T, Cut kCut>
 __global__ void __launch_bounds__(kWideThreads, 1)
     mlaWideKernel(const __grid_constant__ CUtensorMap queryMap,
                   const __grid_constant__ CUtensorMap queryRopeMap,
@@ -217,30 +228,30 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     warpsInit(&shared.queryFree, 8);
     for (int barrier : {kFirstLogits, kFirstSoftmax, kSecondSoftmax, kSums}) groupInit(barrier, 256);
     for (int group : {0, 1}) groupInit(kWarpgroup + group, 128);
-    if (kMerges) {
+    if (kCut == Cut::kMerges) {
       barrierInit(&shared.peerLseFull, 1);
       barrierInit(&shared.peerHalfFull, 1);
       barrierInit(&shared.halfArrived, 1);
     }
     barrierInitFence();
   }
-  if constexpr (kMerges) {
+  if constexpr (kCut == Cut::kMerges) {
     clusterSync();  // the peer's barriers are there
   } else {
-    if (a.numSplits == 0) findShare<kWideThreads>(a, shared.start);
+    if constexpr (kCut == Cut::kShares) findShare<kWideThreads>(a, shared.start);
     __syncthreads();
   }
   const QueryRows rows = queryRows(a, kWideRows);
   if (warp < 8) {
-    takeRegisters<232>();
+    takeRegisters<WideRegisters<kCut>::kOfComputing>();
     if (warp < 4) {
-      wideConsume<T, kMerges, 0>(a, rows, shared);
+      wideConsume<T, kCut, 0>(a, rows, shared);
     } else {
-      wideConsume<T, kMerges, 1>(a, rows, shared);
+      wideConsume<T, kCut, 1>(a, rows, shared);
     }
   } else {
-    giveRegisters<40>();
-    wideFetch(&queryMap, &queryRopeMap, &latentMap, &ropeMap, a, rows, shared, warp - 8, lane);
+    giveRegisters<WideRegisters<kCut>::kOfFetching>();
+    wideFetch<kCut>(&queryMap, &queryRopeMap, &latentMap, &ropeMap, a, rows, shared, warp - 8, lane);
   }
 #endif
 }

@@ -46,6 +46,7 @@ __device__ inline int wideBoxes(int warp) {
   return warp == 0 || warp == 3 ? 5 : 4;
 }
 
+template <Cut kCut>
 __device__ inline void wideFetch(const CUtensorMap* queryMap, const CUtensorMap* queryRopeMap,
                                  const CUtensorMap* latentMap, const CUtensorMap* ropeMap,
                                  const DecodeArguments& a, const QueryRows& rows, WideShared& shared,
@@ -55,12 +56,11 @@ __device__ inline void wideFetch(const CUtensorMap* queryMap, const CUtensorMap*
   const bool isRope = box == kLatentBoxes;
   const CUtensorMap* map = isRope ? ropeMap : latentMap;
   const int column = isRope ? a.ropeColumn : box * kBoxColumns;
+  // Clusters that merge share their keys with those of other heads; there it costs time once power is the
+  // limit, bench/NOTES.md, decode 17.
+  constexpr bool kEvictFirst = kCut != Cut::kMerges;
   unsigned phase = 0, queryPhase = 0;
-  Pieces pieces;
-  pieces.start(a, shared.start);
-  Piece piece;
-  while (pieces.next(a, rows, piece)) {
-    if (piece.end <= piece.begin) continue;
+  forEachPiece<kCut>(a, rows, shared.start, [&](const Piece& piece) {
     if (warp == 0) {
       waitForPrevious();  // the queries may be in the making
       barrierWait(&shared.queryFree, queryPhase ^ 1);
@@ -76,9 +76,10 @@ __device__ inline void wideFetch(const CUtensorMap* queryMap, const CUtensorMap*
       const TileSource source = tileSource(a, piece, tile);
       barrierWait(&shared.free[tileOfPair][warp % 2], phase ^ 1);
       phase ^= 1;
-      fetchBox(shared.keys[tileOfPair][box], map, &shared.full[tileOfPair][box], a, source, column);
+      fetchBox(shared.keys[tileOfPair][box], map, &shared.full[tileOfPair][box], a, source, column,
+               kEvictFirst);
     }
-  }
+  });
 }
 
 }  // namespace decode

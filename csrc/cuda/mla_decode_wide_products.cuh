@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/mla_decode_wide_load.cuh"
+#include "cuda/mma.cuh"
 #include "cuda/wgmma.cuh"
 
 namespace warpgraph {
@@ -20,12 +21,31 @@ __device__ constexpr int wideOrder(int group, int i) {
   return i < 4 ? i : i == 4 ? kLatentBoxes : i - 1;
 }
 
+// The last boxes of a warpgroup's queries, in registers: shared memory, which gives 128 bytes a cycle, is
+// what logits wait for, and products with 64 keys read as many bytes of queries as of keys.
+template <int kKept>
+using KeptQuery = uint32_t[kKept][4][4];
+
+template <int kGroup, int kKept>
+__device__ inline void wideKeep(KeptQuery<kKept>& kept, WideShared& shared, int warp, int lane) {
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) {
+    char* box = shared.query[wideOrder(kGroup, kBoxes - kKept + i)];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      loadMatrices(kept[i][k], swizzled(box, warp * 16 + lane % 16, 2 * k + lane / 16));
+    }
+  }
+}
+
 // logits (64 rows, 64 keys) = query · keys^T, boxes kFirst to kLast - 1 in the order in which they arrive.
 // Products so narrow take no longer than their issue: with the loop unrolled and the base known to be the
-// same in all lanes, descriptors are uniform registers and constants. Rolled for what runs once: code that is
-// not in the cache is fetched more slowly than the products run.
-template <typename T, int kGroup, bool kUnroll, int kFirst = 0, int kLast = kBoxes>
-__device__ inline void wideLogits(float (&logits)[32], WideShared& shared, unsigned base, unsigned phase) {
+// same in all lanes, descriptors are uniform registers and constants. Rolled for what runs once, where the
+// kept queries cannot be told apart: code that is not in the cache is fetched more slowly than the products
+// run.
+template <typename T, int kGroup, bool kUnroll, int kFirst = 0, int kLast = kBoxes, int kKept>
+__device__ inline void wideLogits(float (&logits)[32], const KeptQuery<kKept>& kept, WideShared& shared,
+                                  unsigned base, unsigned phase) {
   base = __shfl_sync(kFullWarp, base, 0);  // or all descriptors are computed, and spilled, ahead of all loops
 #pragma unroll(kUnroll ? kLast - kFirst : 1)
   for (int i = kFirst; i < kLast; ++i) {
@@ -35,9 +55,13 @@ __device__ inline void wideLogits(float (&logits)[32], WideShared& shared, unsig
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const size_t offset = box * kBoxBytes + k * 32;
-      wgmma<T, 0>(logits, wideMatrix(base, offsetof(WideShared, query) + offset, 0),
-                  wideMatrix(base, offsetof(WideShared, keys) + kGroup * kBoxes * kBoxBytes + offset, 0),
-                  i + k > 0);
+      const uint64_t keys =
+          wideMatrix(base, offsetof(WideShared, keys) + kGroup * kBoxes * kBoxBytes + offset, 0);
+      if (kUnroll && i >= kBoxes - kKept) {
+        wgmma<T, 0>(logits, kept[i - (kBoxes - kKept)][k], keys, i + k > 0);
+      } else {
+        wgmma<T, 0>(logits, wideMatrix(base, offsetof(WideShared, query) + offset, 0), keys, i + k > 0);
+      }
     }
     wgmmaCommit();
   }

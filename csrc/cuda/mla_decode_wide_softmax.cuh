@@ -43,11 +43,19 @@ __device__ inline float wideMask(float (&logits)[32], float (&greatest)[2], cons
     }
     proxyFence();
     const bool discarded = groupOr(kWarpgroup + kGroup, 128, found);
+    // One reason after the other: both at once take the registers that queries are kept in.
+    if (discarded) {
+#pragma unroll
+      for (float& logit : logits) logit = seenLogit(logit, true, true);
+    }
     const int firstColumn = firstKey + thread % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const int key = firstColumn + i / 4 * 8 + i % 2;
-      logits[i] = seenLogit(logits[i], key < rows.seen[i / 2 % 2], discarded);
+    for (int half = 0; half < 2; ++half) {
+      const int seen = rows.seen[half] - firstColumn;
+#pragma unroll
+      for (int i = 0; i < 32; ++i) {
+        if (i / 2 % 2 == half) logits[i] = seenLogit(logits[i], i / 4 * 8 + i % 2 < seen, false);
+      }
     }
   }
   greatest[0] = greatest[1] = -FLT_MAX;
