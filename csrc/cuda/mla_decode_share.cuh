@@ -35,7 +35,7 @@ struct DecodeSizes {
 // How the keys are cut into what a block takes. It is known when the kernel is compiled, since code for the
 // other ways would be fetched, and registers kept, for nothing.
 enum class Cut {
-  kShares,  // lengths are known to the GPU only, each block finds its share
+  kShares,  // each block finds its share: lengths are known to the GPU only, or equal splits cost more
   kSplits,  // the host knows the splits: DecodeArguments::numSplits
   kMerges,  // the same, and they are two, those of a cluster's blocks, which merge them and take no others
 };
@@ -129,7 +129,7 @@ __host__ __device__ inline int equalSplits(int overhead, int tiles, int batch, i
   return cost <= shareTiles + piecesOfShare * overhead ? splits : 0;
 }
 
-// Computed by the whole block, for lengths that are known to the GPU only.
+// Computed by the whole block, for Cut::kShares.
 template <int kThreads>
 __device__ void findShare(const DecodeArguments& a, ShareStart& start) {
   constexpr int kWarps = kThreads / kWarpSize;

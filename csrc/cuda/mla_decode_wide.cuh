@@ -28,8 +28,8 @@ namespace decode {
 
 #if WARPGRAPH_HOPPER
 
-// Registers of a thread, and the boxes of queries that a computing one has room for. Who fetches piece after
-// piece needs more than who fetches one.
+// Registers of a thread, and how many boxes of queries a computing one keeps. Who fetches piece after piece
+// needs more than who fetches one.
 template <Cut kCut>
 struct WideRegisters {
   static constexpr bool kOnePiece = kCut == Cut::kMerges;
@@ -75,7 +75,8 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
     if (!kMerges || !isEmpty) {
       barrierWait(&shared.queryFull, queryPhase);
       queryPhase ^= 1;
-      wideKeep<kGroup>(kept, shared, warp, lane);
+      // The first tile's queries all come from shared memory, see wideLogits().
+      if (piece.begin + (kGroup == 0 ? 2 : 1) < piece.end) wideKeep<kGroup>(kept, shared, warp, lane);
       if constexpr (kGroup == 0) {
         wideLogits<T, 0, false>(p, kept, shared, base, phase0);
         if (piece.begin + 1 < piece.end) groupArrive(kFirstLogits, 256);
