@@ -129,19 +129,66 @@ onEachDevice('mlaDecode on the dimensions of models', (device) => {
     })
   })
 
-  // Of 128 heads an H200 cuts one sequence of 4,096 keys into 16 splits, each of 23 to 33 into two, which clusters of
-  // blocks merge, and leaves more of them whole.
-  test.each(isCpu ? [2] : [1, 23, 33, 34])('%i sequences: as many splits as the device likes', (B) => {
+  // What an H200 likes: one sequence of 128 heads is cut into 16 splits, each of 23 to 33 into two, which clusters of
+  // blocks merge; 34 short ones stay whole, and of 70 some blocks take two, as of 264 with 16 heads. 34 longer ones, and
+  // 300, are laid end to end and cut into equal shares. Lengths that only the GPU knows go the same ways by the kernel
+  // for shares.
+  test.each(
+    isCpu
+      ? [[2, 2, 9]]
+      : [
+          [1, 128, 4096],
+          [23, 128, 450],
+          [33, 128, 450],
+          [34, 128, 450],
+          [34, 128, 900],
+          [70, 128, 200],
+          [264, 16, 256],
+          [300, 16, 256],
+        ],
+  )('%i sequences of %i heads and %i keys: as many splits as the device likes', (B, H, Tk) => {
     const on = { dtype: 'bfloat16' as FloatDType, device }
-    const shape = isCpu ? { B, H: 2, Tk: 9 } : { B, H: 128, Tk: B === 1 ? 4096 : 450 }
-    const sizes = { ...shape, Tq: 1, D: 8, Dv: 0, R: 64, Dr: 64 }
-    const { cache, exact } = mlaCall(sizes, randomMlaData(sizes, 3), {}, on)
-    const qLatent = tensor(Float32Array.from(absorbQueries(exact)), { shape: [B, 1, sizes.H, 128], ...on })
+    const sizes = { B, H, Tk, Tq: 1, D: 8, Dv: 0, R: 64, Dr: 64 }
+    const data = randomMlaData(sizes, 3)
+    const inPages = paged(sizes, data, {}, 64)
+    const { exact } = mlaCall(sizes, data, {}, on)
+    const qLatent = tensor(Float32Array.from(absorbQueries(exact)), { shape: [B, 1, H, 128], ...on })
     const expected = latentMla({ ...exact, qLatent: qLatent.dataSync() })
-    for (const numSplits of [0, 1, 2, 4]) {
-      const { out, lse } = mlaDecode(qLatent, cache, { scale: exact.scale, numSplits, returnLse: true })
-      expectRowsWithin(out.dataSync(), expected.out, 64, mlaBounds.bfloat16)
-      expectLseWithin(lse.dataSync(), expected.lse, mlaBounds.bfloat16)
+    for (const { cache } of [
+      mlaCall(sizes, data, {}, on),
+      mlaCall(sizes, data, { lengths: Array<number>(B).fill(Tk) }, on),
+      mlaCall(inPages.shape, inPages.data, inPages.variant, on),
+    ]) {
+      for (const numSplits of [0, 1, 2, 4]) {
+        const { out, lse } = mlaDecode(qLatent, cache, { scale: exact.scale, numSplits, returnLse: true })
+        expectRowsWithin(out.dataSync(), expected.out, 64, mlaBounds.bfloat16)
+        expectLseWithin(lse.dataSync(), expected.lse, mlaBounds.bfloat16)
+      }
+    }
+  })
+
+  // Long enough that a warpgroup comes to a tile of keys a third time, in whatever splits, with all the queries' columns.
+  test.each([
+    ['all keys', undefined],
+    ['lengths', [700, 641, 385, 257, 1, 0]],
+  ])('many tiles of keys of rank 512: %s', (_, lengths) => {
+    const on = { dtype: 'bfloat16' as FloatDType, device }
+    const sizes = { B: 6, H: isCpu ? 2 : 40, Tk: 700, Tq: 1, D: 8, Dv: 0, R: 512, Dr: 64 }
+    const data = randomMlaData(sizes, 5)
+    const variant = lengths === undefined ? {} : { lengths }
+    const { exact } = mlaCall(sizes, data, variant, on)
+    const qLatent = tensor(Float32Array.from(absorbQueries(exact)), { shape: [6, 1, sizes.H, 576], ...on })
+    const expected = latentMla({ ...exact, qLatent: qLatent.dataSync() })
+    const inPages = paged(sizes, data, variant, 16)
+    for (const { cache } of [
+      mlaCall(sizes, data, variant, on),
+      mlaCall(inPages.shape, inPages.data, inPages.variant, on),
+    ]) {
+      for (const numSplits of [0, 1, 2, 3]) {
+        const { out, lse } = mlaDecode(qLatent, cache, { scale: exact.scale, numSplits, returnLse: true })
+        expectRowsWithin(out.dataSync(), expected.out, 512, mlaBounds.bfloat16)
+        expectLseWithin(lse.dataSync(), expected.lse, mlaBounds.bfloat16)
+      }
     }
   })
 

@@ -145,9 +145,9 @@ __device__ inline void storeWaitRead() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-// Of a tensor that is read once: what it brings into L2 is the first to go.
-__device__ inline void copyTileOnce(void* shared, const CUtensorMap* map, uint64_t* barrier, int x, int y,
-                                    int z) {
+// What it brings into L2 is the first to go.
+__device__ inline void copyTileEvictFirst(void* shared, const CUtensorMap* map, uint64_t* barrier, int x,
+                                          int y, int z) {
   asm volatile(
       "{\n.reg .b64 policy;\ncreatepolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "

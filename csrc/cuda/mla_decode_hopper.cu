@@ -26,7 +26,7 @@ struct Plan {
 
 // Whether clusters merge the splits. It may not depend on the batch when the caller asked for them.
 bool clustersMerge(const Plan& plan, int64_t numSplits) {
-  return plan.tileRows == kWideRows && numSplits == 2;
+  return plan.tileRows == kWideRows && numSplits == kMergedSplits;
 }
 
 Plan planFor(const MlaSizes& sizes, int64_t numSplits, int numMultiprocessors) {
@@ -140,8 +140,9 @@ cudaError_t launchCut(int tileRows, dim3 grid, const Maps& maps, const DecodeArg
     if (tileRows == 16) return launchNarrow(mlaNarrowKernel<T, kCut, 16>, sizeof(NarrowShared<16>));
     if (tileRows == 32) return launchNarrow(mlaNarrowKernel<T, kCut, 32>, sizeof(NarrowShared<32>));
   }
-  // Blocks that read the same keys, on one GPC: the second one finds them nearer.
-  const dim3 cluster = kCut == Cut::kMerges ? dim3(1, 2) : dim3(grid.x % 2 == 0 ? 2 : 1);
+  // Where clusters do not merge: blocks that read the same keys, on one GPC. The second one finds them
+  // nearer.
+  const dim3 cluster = kCut == Cut::kMerges ? dim3(1, kMergedSplits) : dim3(grid.x % 2 == 0 ? 2 : 1);
   return launch(mlaWideKernel<T, kCut>,
                 {grid, kWideThreads, launchedSharedBytes(sizeof(WideShared)), cluster, early}, maps,
                 arguments, target);
@@ -212,7 +213,6 @@ cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attenti
   arguments.sizes = small;
   arguments.scaleLog2 = sizes.scale * 1.4426950408889634f;
   arguments.ropeColumn = sizes.ropeDim == 0 ? kMostRank : 0;
-  arguments.queryRopeColumn = arguments.ropeColumn;
   arguments.copyRows =
       keys.blockTable == nullptr ? kTile : static_cast<int>(std::min<int64_t>(keys.pageSize, kTile));
   arguments.numSplits = static_cast<int>(numSplits);

@@ -51,7 +51,6 @@ __device__ inline TileSource tileSource(const DecodeArguments& a, const Piece& p
   return source;
 }
 
-// evictFirst: what comes into L2 is the first to go.
 __device__ inline void fetchBox(char* box, const CUtensorMap* map, uint64_t* full, const DecodeArguments& a,
                                 const TileSource& source, int column, bool evictFirst) {
   const unsigned copyBytes = static_cast<unsigned>(a.copyRows) * kBoxColumns * 2;
@@ -60,7 +59,7 @@ __device__ inline void fetchBox(char* box, const CUtensorMap* map, uint64_t* ful
   for (int c = 0; c < kMostCopies; ++c) {
     if (c < source.copies) {
       if (evictFirst) {
-        copyTileOnce(box + c * copyBytes, map, full, column, source.row[c], source.plane[c]);
+        copyTileEvictFirst(box + c * copyBytes, map, full, column, source.row[c], source.plane[c]);
       } else {
         copyTile(box + c * copyBytes, map, full, column, source.row[c], source.plane[c]);
       }
@@ -116,11 +115,9 @@ __device__ inline uint32_t packPair(float a, float b) {
   }
 }
 
-// A logit (base 2) as a query sees it: −∞ where it sees no key. A key with elements that are not finite,
-// which were taken out of its values, shows itself in the logit.
-__device__ inline float seenLogit(float logit, bool seen, bool discarded) {
-  if (!seen) return -INFINITY;
-  return discarded && !isfinite(logit) ? NAN : logit;
+// The logit of a key with elements that are not finite, which were taken out of its values: it shows them.
+__device__ inline float discardedLogit(float logit) {
+  return isfinite(logit) ? logit : NAN;
 }
 
 // Natural logarithm of Σ exp(logit) from the maximum in base 2.

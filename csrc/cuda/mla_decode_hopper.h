@@ -14,7 +14,7 @@ bool mlaDecodeHopperTakes(DType dtype, const MlaSizes& sizes, const MlaKeys& key
 int64_t mlaDecodeHopperWorkspaceBytes(const MlaSizes& sizes, int64_t numSplits, int numMultiprocessors);
 
 // qLatent and qRope are aligned to 16 bytes and their strides are multiples of 8 elements; out and the
-// workspace are aligned to 16 bytes. numSplits 0: every multiprocessor gets an equal share of the keys.
+// workspace are aligned to 16 bytes. numSplits 0: as it suits the card and the lengths, see Cut.
 // `early` when the kernel before it in the stream makes nothing but the queries and lets this one come only
 // after all before itself is done: the latents are then read while the queries are made.
 cudaError_t launchMlaDecodeHopper(DType dtype, const MlaLatentAttention& attention, const MlaSizes& sizes,

@@ -119,7 +119,8 @@ __device__ inline void narrowConsume(const DecodeArguments& a, const QueryRows& 
 #pragma unroll
         for (int j = 0; j < kValues; ++j) {
           const int key = firstKey + warp * 16 + lane / 4 + j / 2 % 2 * 8;
-          p[j] = seenLogit(p[j], key < seen[mineOf(j)], discarded);
+          if (discarded) p[j] = discardedLogit(p[j]);
+          if (key >= seen[mineOf(j)]) p[j] = -INFINITY;
         }
       }
       float tileMax[kMine];

@@ -81,7 +81,7 @@ __device__ inline void narrowFetchQueries(const CUtensorMap* queryMap, const CUt
     for (int box = 0; box < kBoxes; ++box) {
       const bool rope = box == kLatentBoxes;
       copyTile(shared.query[box], rope ? queryRopeMap : queryMap, &shared.queryFull,
-               rope ? a.queryRopeColumn : box * kBoxColumns, rows.first, piece.sequence);
+               rope ? a.ropeColumn : box * kBoxColumns, rows.first, piece.sequence);
     }
   });
 }

@@ -31,7 +31,6 @@ __device__ inline Piece pieceOf(const DecodeArguments& a, const QueryRows& rows,
 }
 
 // A split of a sequence, one of nearly equal ones.
-template <bool kMerges>
 __device__ inline Piece splitOf(const DecodeArguments& a, const QueryRows& rows, int sequence, int splits,
                                 int split) {
   const int tiles = tilesOf(a, sequence);
@@ -40,7 +39,7 @@ __device__ inline Piece splitOf(const DecodeArguments& a, const QueryRows& rows,
   const int longer = tiles - each * splits;  // the first ones have one tile more
   const int begin = split * each + min(split, longer);
   Piece piece = pieceOf(a, rows, sequence, begin, begin + each + (split < longer ? 1 : 0));
-  if (!kMerges && splits > 1) piece.slot = split * a.sizes.batch + sequence;
+  if (splits > 1) piece.slot = split * a.sizes.batch + sequence;
   return piece;
 }
 
@@ -48,14 +47,17 @@ __device__ inline Piece splitOf(const DecodeArguments& a, const QueryRows& rows,
 template <Cut kCut>
 __device__ inline bool knownPiece(const DecodeArguments& a, const QueryRows& rows, int n, Piece& piece) {
   constexpr bool kMerges = kCut == Cut::kMerges;
+  if (kMerges && n > 0) return false;  // as the grid has it; but the compiler should know
   const int sequence = a.firstSequence + static_cast<int>(blockIdx.z) + n * static_cast<int>(gridDim.z);
-  if ((kMerges && n > 0) || sequence >= a.endSequence) return false;
-  piece = splitOf<kMerges>(a, rows, sequence, kMerges ? 2 : a.numSplits, static_cast<int>(blockIdx.y));
+  if (sequence >= a.endSequence) return false;
+  const int splits = kMerges ? kMergedSplits : a.numSplits;
+  piece = splitOf(a, rows, sequence, splits, static_cast<int>(blockIdx.y));
+  if (kMerges) piece.slot = -1;
   return true;
 }
 
 // The pieces that a block takes, one after another, where it finds its share itself.
-class Pieces {
+class SharePieces {
  public:
   __device__ void start(const ShareStart& start) {
     split_ = before_ = begin_ = end_ = lastBefore_ = 0;
@@ -92,7 +94,7 @@ class Pieces {
 
  private:
   __device__ bool nextSplit(const DecodeArguments& a, const QueryRows& rows, Piece& piece) {
-    piece = splitOf<false>(a, rows, sequence_, splits_, split_);
+    piece = splitOf(a, rows, sequence_, splits_, split_);
     first_ = split_ == 0;
     const int item = split_ + static_cast<int>(gridDim.y);
     sequence_ += item / splits_;
@@ -125,13 +127,13 @@ class Pieces {
   bool first_;
 };
 
-// What a fetching thread does for each of its block's pieces that has keys.
+// What a fetching thread does: for each of its block's pieces, where it has keys.
 template <Cut kCut, typename Fetch>
 __device__ inline void forEachPiece(const DecodeArguments& a, const QueryRows& rows, const ShareStart& start,
                                     const Fetch& fetch) {
   Piece piece{};
   if constexpr (kCut == Cut::kShares) {
-    Pieces pieces;
+    SharePieces pieces;
     pieces.start(start);
     while (pieces.next(a, rows, piece)) {
       if (piece.begin < piece.end) fetch(piece);
@@ -145,12 +147,13 @@ __device__ inline void forEachPiece(const DecodeArguments& a, const QueryRows& r
 
 // A warpgroup's walk over its block's pieces, in shared memory for the sake of registers.
 struct PieceWalk {
-  Pieces pieces;
+  SharePieces pieces;
   Piece piece[2];  // by turns
   int more[2];
 };
 
-// The n-th piece, or null; leads: who writes down in which shares a sequence lies.
+// The n-th piece, or null; to be asked for one after the other, from 0 on. leads: who writes down in which
+// shares a sequence lies.
 template <Cut kCut>
 __device__ inline const Piece* nextPiece(PieceWalk& walk, int n, const DecodeArguments& a,
                                          const QueryRows& rows, const ShareStart& start, int thread,

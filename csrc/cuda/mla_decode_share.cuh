@@ -35,20 +35,23 @@ struct DecodeSizes {
 // How the keys are cut into what a block takes. It is known when the kernel is compiled, since code for the
 // other ways would be fetched, and registers kept, for nothing.
 enum class Cut {
-  kShares,  // each block finds its share: lengths are known to the GPU only, or equal splits cost more
-  kSplits,  // the host knows the splits: DecodeArguments::numSplits
-  kMerges,  // the same, and they are two, those of a cluster's blocks, which merge them and take no others
+  // Each block finds its share: lengths are known to the GPU only, or equal splits cost more. The grid is
+  // (tiles of queries, shares).
+  kShares,
+  // The host knows the splits: (tiles of queries, splits, sequences).
+  kSplits,
+  // The same, and they are two, those of a cluster's blocks, which merge them and take no others.
+  kMerges,
 };
+constexpr int kMergedSplits = 2;
 
 struct DecodeArguments {
   MlaKeys keys;
   DecodeSizes sizes;
   float scaleLog2;  // scale·log2 e
-  int ropeColumn;   // where the rope part begins in its tensor; beyond its end when there is none
-  int queryRopeColumn;
-  int copyRows;   // keys that one copy fetches: a tile or a page
-  int numSplits;  // the grid is (tiles of queries, splits, sequences); 0: equal shares, (tiles of queries,
-                  // shares)
+  int ropeColumn;   // where the rope part begins, of queries and of keys; beyond the end when there is none
+  int copyRows;     // keys that one copy fetches: a tile or a page
+  int numSplits;    // of Cut::kSplits
   int firstSequence, endSequence;  // that the grid takes
   int overhead;                    // of a sequence, in tiles, when shares are cut
   void* out;
@@ -92,7 +95,7 @@ __device__ inline int tilesOf(const DecodeArguments& a, int b) {
   return ceilTiles(a.sizes.seen(lengthOf(a, b), a.sizes.numQueries - 1));
 }
 
-// How the blocks share the keys, unless the caller fixed the number of splits: where all sequences have
+// How the blocks share the keys, unless the host knows the number of splits: where all sequences have
 // equally many tiles and it costs no more, every sequence in equally many splits, since a piece costs
 // a.overhead tiles' time whatever its length, most of it for partial results. Else equal shares of all tiles,
 // laid end to end, each sequence preceded by a.overhead tiles.

@@ -16,6 +16,9 @@
 // issues its first product with values behind them; warpgroup 0 issues the next pair's logits behind its last
 // product. A softmax takes longer than what is queued: each warpgroup multiplies the weights of its tile's
 // first 16 keys while it computes the others.
+//
+// Of the queries each warpgroup keeps in registers what there is room for, the rest is read from shared
+// memory for every tile. The kernel is compiled for each Cut.
 #pragma once
 
 #include "cuda/mla_decode_wide_load.cuh"
@@ -33,7 +36,7 @@ namespace decode {
 template <Cut kCut>
 struct WideRegisters {
   static constexpr bool kOnePiece = kCut == Cut::kMerges;
-  static constexpr int kKept = kOnePiece ? 2 : 1;
+  static constexpr int kKeptBoxes = kOnePiece ? 2 : 1;
   static constexpr int kOfComputing = kOnePiece ? 240 : 232, kOfFetching = kOnePiece ? 24 : 40;
 };
 
@@ -69,7 +72,7 @@ __device__ inline void wideConsume(const DecodeArguments& a, const QueryRows& ti
     float result[128], p[32];
 #pragma unroll
     for (float& value : result) value = 0.0f;
-    KeptQuery<WideRegisters<kCut>::kKept> kept;
+    KeptQuery<WideRegisters<kCut>::kKeptBoxes> kept;
     WideSoftmax softmax;
     waitForPrevious();  // before anything is written
     if (!kMerges || !isEmpty) {
@@ -229,7 +232,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     warpsInit(&shared.queryFree, 8);
     for (int barrier : {kFirstLogits, kFirstSoftmax, kSecondSoftmax, kSums}) groupInit(barrier, 256);
     for (int group : {0, 1}) groupInit(kWarpgroup + group, 128);
-    if (kCut == Cut::kMerges) {
+    if constexpr (kCut == Cut::kMerges) {
       barrierInit(&shared.peerLseFull, 1);
       barrierInit(&shared.peerHalfFull, 1);
       barrierInit(&shared.halfArrived, 1);

@@ -68,7 +68,7 @@ __device__ inline void wideFetch(const CUtensorMap* queryMap, const CUtensorMap*
       for (int b = lane; b < kBoxes; b += wideBoxes(0)) {
         const bool rope = b == kLatentBoxes;
         copyTile(shared.query[b], rope ? queryRopeMap : queryMap, &shared.queryFull,
-                 rope ? a.queryRopeColumn : b * kBoxColumns, rows.first, piece.sequence);
+                 rope ? a.ropeColumn : b * kBoxColumns, rows.first, piece.sequence);
       }
     }
     for (int tile = piece.begin + tileOfPair; tile < piece.end; tile += 2) {

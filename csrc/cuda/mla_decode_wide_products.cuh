@@ -21,16 +21,17 @@ __device__ constexpr int wideOrder(int group, int i) {
   return i < 4 ? i : i == 4 ? kLatentBoxes : i - 1;
 }
 
-// The last boxes of a warpgroup's queries, in registers: shared memory, which gives 128 bytes a cycle, is
-// what logits wait for, and products with 64 keys read as many bytes of queries as of keys.
-template <int kKept>
-using KeptQuery = uint32_t[kKept][4][4];
+// The last boxes of a warpgroup's queries, in registers: by box, 16 columns, words of a fragment. Shared
+// memory gives 128 bytes a cycle, and products with 64 keys want as many, half of them queries, while copies
+// of keys want some too.
+template <int kKeptBoxes>
+using KeptQuery = uint32_t[kKeptBoxes][4][4];
 
-template <int kGroup, int kKept>
-__device__ inline void wideKeep(KeptQuery<kKept>& kept, WideShared& shared, int warp, int lane) {
+template <int kGroup, int kKeptBoxes>
+__device__ inline void wideKeep(KeptQuery<kKeptBoxes>& kept, WideShared& shared, int warp, int lane) {
 #pragma unroll
-  for (int i = 0; i < kKept; ++i) {
-    char* box = shared.query[wideOrder(kGroup, kBoxes - kKept + i)];
+  for (int i = 0; i < kKeptBoxes; ++i) {
+    char* box = shared.query[wideOrder(kGroup, kBoxes - kKeptBoxes + i)];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       loadMatrices(kept[i][k], swizzled(box, warp * 16 + lane % 16, 2 * k + lane / 16));
@@ -40,11 +41,11 @@ __device__ inline void wideKeep(KeptQuery<kKept>& kept, WideShared& shared, int 
 
 // logits (64 rows, 64 keys) = query · keys^T, boxes kFirst to kLast - 1 in the order in which they arrive.
 // Products so narrow take no longer than their issue: with the loop unrolled and the base known to be the
-// same in all lanes, descriptors are uniform registers and constants. Rolled for what runs once, where the
-// kept queries cannot be told apart: code that is not in the cache is fetched more slowly than the products
-// run.
-template <typename T, int kGroup, bool kUnroll, int kFirst = 0, int kLast = kBoxes, int kKept>
-__device__ inline void wideLogits(float (&logits)[32], const KeptQuery<kKept>& kept, WideShared& shared,
+// same in all lanes, descriptors are uniform registers and constants. Rolled for what runs once, without
+// kept queries, since registers have no index: code that is not in the cache is fetched more slowly than the
+// products run.
+template <typename T, int kGroup, bool kUnroll, int kFirst = 0, int kLast = kBoxes, int kKeptBoxes>
+__device__ inline void wideLogits(float (&logits)[32], const KeptQuery<kKeptBoxes>& kept, WideShared& shared,
                                   unsigned base, unsigned phase) {
   base = __shfl_sync(kFullWarp, base, 0);  // or all descriptors are computed, and spilled, ahead of all loops
 #pragma unroll(kUnroll ? kLast - kFirst : 1)
@@ -57,8 +58,8 @@ __device__ inline void wideLogits(float (&logits)[32], const KeptQuery<kKept>& k
       const size_t offset = box * kBoxBytes + k * 32;
       const uint64_t keys =
           wideMatrix(base, offsetof(WideShared, keys) + kGroup * kBoxes * kBoxBytes + offset, 0);
-      if (kUnroll && i >= kBoxes - kKept) {
-        wgmma<T, 0>(logits, kept[i - (kBoxes - kKept)][k], keys, i + k > 0);
+      if (kUnroll && i >= kBoxes - kKeptBoxes) {
+        wgmma<T, 0>(logits, kept[i - (kBoxes - kKeptBoxes)][k], keys, i + k > 0);
       } else {
         wgmma<T, 0>(logits, wideMatrix(base, offsetof(WideShared, query) + offset, 0), keys, i + k > 0);
       }

@@ -46,16 +46,13 @@ __device__ inline float wideMask(float (&logits)[32], float (&greatest)[2], cons
     // One reason after the other: both at once take the registers that queries are kept in.
     if (discarded) {
 #pragma unroll
-      for (float& logit : logits) logit = seenLogit(logit, true, true);
+      for (float& logit : logits) logit = discardedLogit(logit);
     }
     const int firstColumn = firstKey + thread % 4 * 2;
+    const int seen[2] = {rows.seen[0] - firstColumn, rows.seen[1] - firstColumn};
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int seen = rows.seen[half] - firstColumn;
-#pragma unroll
-      for (int i = 0; i < 32; ++i) {
-        if (i / 2 % 2 == half) logits[i] = seenLogit(logits[i], i / 4 * 8 + i % 2 < seen, false);
-      }
+    for (int i = 0; i < 32; ++i) {
+      if (i / 4 * 8 + i % 2 >= seen[i / 2 % 2]) logits[i] = -INFINITY;
     }
   }
   greatest[0] = greatest[1] = -FLT_MAX;

@@ -5,9 +5,11 @@
 // Rows lie in the schedule in order of length (schedule.h), so each gets a worker that just holds it, of 4,
 // 8, 16 or 32 lanes, or of several warps, and the workers of a warp go the same way; blocks of all lengths
 // work on the same part of the graph at a time. Longer rows, and hubs, get a block each, which starts first
-// and reads the row twice. Only a hub that would keep one block long
-// after the others is done in pieces, which leave their maximum and sum in the workspace for a second launch
-// to write out. Many heads are done in tiles, the grid's slow axes.
+// and reads the row twice. Only a hub that would keep one block long after the others is done in pieces,
+// which leave their maximum and sum in the workspace for a second launch to write out. Many heads are done in
+// tiles, the grid's slow axes.
+#include "cuda/segment_softmax.h"
+
 #include "cuda/segment_softmax_kernels.cuh"
 
 namespace warpgraph {
