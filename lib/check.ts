@@ -10,10 +10,17 @@ function orList(words: readonly string[]): string {
   return words.length === 1 ? words[0]! : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
 }
 
+/** What was given in place of an object of ours; one of the name of ours comes from another copy of the package. */
+function describeForeign(value: unknown, ...names: readonly string[]): string {
+  const text = describe(value)
+  return names.some((name) => text.startsWith(name)) ? `${text}, made by another copy of warpgraph` : text
+}
+
 /** The tensor itself, alive. */
 export function checkIsTensor(op: string, name: string, value: unknown): Tensor {
-  if (!(value instanceof Tensor))
-    throw argumentError('ERR_ARG_TYPE', op, name, 'be a Tensor', describe(value))
+  if (!(value instanceof Tensor)) {
+    throw argumentError('ERR_ARG_TYPE', op, name, 'be a Tensor', describeForeign(value, 'Tensor<'))
+  }
   checkAlive(op, name, value)
   return value
 }
@@ -96,7 +103,8 @@ export function checkAlike(
 
 export function checkSegments(op: string, value: unknown): Segments {
   if (!(value instanceof Segments)) {
-    throw argumentError('ERR_ARG_TYPE', op, 'segments', 'be made by segments() or csr()', describe(value))
+    const got = describeForeign(value, 'Segments of', 'Csr of')
+    throw argumentError('ERR_ARG_TYPE', op, 'segments', 'be made by segments() or csr()', got)
   }
   checkAlive(op, 'segments', value)
   return value
@@ -104,7 +112,7 @@ export function checkSegments(op: string, value: unknown): Segments {
 
 export function checkCsr(op: string, value: unknown): Csr {
   if (!(value instanceof Csr)) {
-    throw argumentError('ERR_ARG_TYPE', op, 'graph', 'be made by csr()', describe(value))
+    throw argumentError('ERR_ARG_TYPE', op, 'graph', 'be made by csr()', describeForeign(value, 'Csr of'))
   }
   checkAlive(op, 'graph', value)
   return value
