@@ -115,7 +115,8 @@ __device__ inline uint32_t packPair(float a, float b) {
   }
 }
 
-// The logit of a key with elements that are not finite, which were taken out of its values: it shows them.
+// A logit of a tile from which elements that are not finite were taken out as values: it shows whose they
+// were.
 __device__ inline float discardedLogit(float logit) {
   return isfinite(logit) ? logit : NAN;
 }
