@@ -6,7 +6,6 @@ import {
   emptyCache,
   fromNdarray,
   memory,
-  segmentSoftmax,
   setDefaultDevice,
   synchronize,
   Tensor,
@@ -265,32 +264,6 @@ test('values in messages are short and say what they are', () => {
     'Csr of 0 rows, 0 edges',
   ])
   expect(describeValue(Promise.resolve())).toBe('a Promise (is an await missing?)')
-})
-
-test('tensors and graphs of another copy of the package are named as such', () => {
-  let other: typeof import('warpgraph') | undefined
-  jest.isolateModules(() => {
-    other = require('warpgraph')
-  })
-  const [graph, foreignGraph] = [csr([0, 1], [0]), other!.csr([0, 1], [0])]
-  const [x, foreign] = [tensor([[1]], { device: 'cpu' }), other!.tensor([[1]], { device: 'cpu' })]
-  const copy = 'made by another copy of warpgraph'
-  expect(() => csrMax(graph, foreign as unknown as typeof x)).toThrow(
-    argumentErrorWith('ERR_ARG_TYPE', `csrMax: x must be a Tensor, got Tensor<float32> [1, 1], ${copy}`),
-  )
-  expect(() => csrMax(foreignGraph as unknown as typeof graph, x)).toThrow(
-    argumentErrorWith(
-      'ERR_ARG_TYPE',
-      `csrMax: graph must be made by csr(), got Csr of 1 rows, 1 edges, ${copy}`,
-    ),
-  )
-  expect(() => segmentSoftmax(foreignGraph as unknown as typeof graph, x)).toThrow(
-    argumentErrorWith(
-      'ERR_ARG_TYPE',
-      `segmentSoftmax: segments must be made by segments() or csr(), got Csr of 1 rows, 1 edges, ${copy}`,
-    ),
-  )
-  for (const used of [x, foreign, graph, foreignGraph]) used.dispose()
 })
 
 test('a result beyond what the CPU can hold is a DeviceError with the bytes asked for, and nothing is lost', () => {

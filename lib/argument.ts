@@ -29,6 +29,12 @@ export function checkAlive(op: string, argument: string, value: { readonly dispo
   if (value.disposed) throw argumentError('ERR_DISPOSED', op, argument, 'be alive', 'one that was disposed')
 }
 
+/** Where tensors and graphs tell which copy of the package made them: several may be installed. */
+export const madeBy = Symbol.for('warpgraph.madeBy')
+
+/** This copy of the package. */
+export const thisCopy = Symbol('warpgraph')
+
 /** A value as error messages show it: short, and with what usually is the mistake. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value)
@@ -38,7 +44,9 @@ export function describe(value: unknown): string {
   if (Array.isArray(value)) return `an array of length ${value.length}`
   // Tensors and graphs tell what they are by their Symbol.toStringTag.
   const kind = Object.prototype.toString.call(value).slice(8, -1)
-  return kind === 'Promise' ? 'a Promise (is an await missing?)' : kind
+  if (kind === 'Promise') return 'a Promise (is an await missing?)'
+  const { [madeBy]: maker = thisCopy } = value as { [madeBy]?: symbol }
+  return maker === thisCopy ? kind : `${kind}, made by another copy of warpgraph`
 }
 
 /** `[6911, 8]`. */

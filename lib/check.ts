@@ -10,16 +10,10 @@ function orList(words: readonly string[]): string {
   return words.length === 1 ? words[0]! : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
 }
 
-/** What was given in place of an object of ours; one of the name of ours comes from another copy of the package. */
-function describeForeign(value: unknown, ...names: readonly string[]): string {
-  const text = describe(value)
-  return names.some((name) => text.startsWith(name)) ? `${text}, made by another copy of warpgraph` : text
-}
-
 /** The tensor itself, alive. */
 export function checkIsTensor(op: string, name: string, value: unknown): Tensor {
   if (!(value instanceof Tensor)) {
-    throw argumentError('ERR_ARG_TYPE', op, name, 'be a Tensor', describeForeign(value, 'Tensor<'))
+    throw argumentError('ERR_ARG_TYPE', op, name, 'be a Tensor', describe(value))
   }
   checkAlive(op, name, value)
   return value
@@ -103,8 +97,7 @@ export function checkAlike(
 
 export function checkSegments(op: string, value: unknown): Segments {
   if (!(value instanceof Segments)) {
-    const got = describeForeign(value, 'Segments of', 'Csr of')
-    throw argumentError('ERR_ARG_TYPE', op, 'segments', 'be made by segments() or csr()', got)
+    throw argumentError('ERR_ARG_TYPE', op, 'segments', 'be made by segments() or csr()', describe(value))
   }
   checkAlive(op, 'segments', value)
   return value
@@ -112,7 +105,7 @@ export function checkSegments(op: string, value: unknown): Segments {
 
 export function checkCsr(op: string, value: unknown): Csr {
   if (!(value instanceof Csr)) {
-    throw argumentError('ERR_ARG_TYPE', op, 'graph', 'be made by csr()', describeForeign(value, 'Csr of'))
+    throw argumentError('ERR_ARG_TYPE', op, 'graph', 'be made by csr()', describe(value))
   }
   checkAlive(op, 'graph', value)
   return value

@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { inspect } from 'node:util'
-import { argumentError, checkOptions, describe, formatShape } from './argument'
+import { argumentError, checkOptions, describe, formatShape, madeBy, thisCopy } from './argument'
 import type { Backend, DerivedData, DeviceCsr, DeviceSegments, Droppable } from './backend'
 import { checkAttached, int32FromBigInts, int32FromNumbers, typedArrayName } from './elements'
 import { isRecording, refuseInCapture, touchedByRecording } from './recording'
@@ -56,6 +56,11 @@ export class Segments {
 
   get [Symbol.toStringTag](): string {
     return `${this.constructor.name} of ${this.numRows} rows, ${this.numEdges} edges`
+  }
+
+  /** @internal */
+  get [madeBy](): symbol {
+    return thisCopy
   }
 
   /** @internal */

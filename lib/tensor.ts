@@ -1,7 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { inspect } from 'node:util'
 import ndarray, { type NdArray } from 'ndarray'
-import { argumentError, checkAlive, describe, formatShape } from './argument'
+import { argumentError, checkAlive, describe, formatShape, madeBy, thisCopy } from './argument'
 import type { Backend, DeviceName } from './backend'
 import { type DeviceChoice, namedBackend } from './device'
 import { type DataOf, type DType, type RawArray, widen } from './dtype'
@@ -185,6 +185,11 @@ export class Tensor<D extends DType = DType, R extends number = any> {
   get [Symbol.toStringTag](): string {
     if (!(#storage in this)) return 'Tensor' // the prototype, which is printed as others are
     return `Tensor<${this.dtype}> ${formatShape(this.shape)}`
+  }
+
+  /** @internal */
+  get [madeBy](): symbol {
+    return thisCopy
   }
 
   /** @internal Values are shown on the CPU only: printing must not wait for a GPU. */

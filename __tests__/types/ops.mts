@@ -6,8 +6,10 @@ import {
   csr,
   csrMax,
   type DeviceError,
+  type FloatDType,
   gcnAggregate,
   type MlaAlgorithm,
+  type MlaAttentionOptions,
   type MlaResult,
   mlaAttention,
   mlaDecode,
@@ -194,3 +196,13 @@ repeated(matrix, matrix)
 // @ts-expect-error: float32 was captured
 repeated(halfMatrix)
 void [winners, twice]
+
+// Functions of one's own, as README writes them.
+const oneLayer = (x: Tensor<'float32', 2>) => gcnAggregate(graph, x)
+const anyLayer = <D extends FloatDType>(x: Tensor<D, 2>) => gcnAggregate(graph, x)
+oneLayer(matrix) satisfies Tensor<'float32', 2>
+anyLayer(halfMatrix) satisfies Tensor<'float16', 2>
+const attentionOptions: MlaAttentionOptions<'float32'> = { causal: false }
+mlaAttention(four, cube, cube, cube, attentionOptions)
+// @ts-expect-error: it may hold int32
+export const bareLayer = (x: Tensor) => gcnAggregate(graph, x)

@@ -56,7 +56,7 @@ __device__ inline void wideFetch(const CUtensorMap* queryMap, const CUtensorMap*
   const bool isRope = box == kLatentBoxes;
   const CUtensorMap* map = isRope ? ropeMap : latentMap;
   const int column = isRope ? a.ropeColumn : box * kBoxColumns;
-  // But where clusters merge: there it costs time once power is the limit, see bench/NOTES.md, decode 17.
+  // Where clusters merge, it costs time once power is the limit: bench/NOTES.md, decode 17.
   constexpr bool kEvictFirst = kCut != Cut::kMerges;
   unsigned phase = 0, queryPhase = 0;
   forEachPiece<kCut>(a, rows, shared.start, [&](const Piece& piece) {

@@ -8,6 +8,7 @@ import {
   setDefaultDevice,
 } from '../device'
 import type { DType } from '../dtype'
+import { isPlainObject } from '../scope'
 import { Tensor } from '../tensor'
 import { difference, resolveTolerance, type TensorDifference, type Tolerance } from './difference'
 
@@ -155,7 +156,7 @@ async function runAlone(
 function tensorsOf(op: string, argument: string, value: unknown): [string, Tensor][] {
   const what =
     argument === 'fn' ? 'return a tensor, or an array or record of them' : 'be an array or record of tensors'
-  if (typeof value !== 'object' || value === null || value instanceof Tensor) {
+  if (!Array.isArray(value) && !isPlainObject(value)) {
     throw argumentError('ERR_ARG_TYPE', op, argument, what, describe(value))
   }
   const entries = Object.entries(value)

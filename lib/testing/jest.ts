@@ -132,7 +132,8 @@ function tensorsEqual(a: unknown, b: unknown): boolean | undefined {
 
 /** The same for graphs and segments: equal are those of equal row pointers, columns and numbers of sources. */
 function graphsEqual(this: Equality, a: unknown, b: unknown): boolean | undefined {
-  if (!(a instanceof Segments && b instanceof Segments)) return undefined
+  if (!(a instanceof Segments) && !(b instanceof Segments)) return undefined
+  if (!(a instanceof Segments) || !(b instanceof Segments)) return false
   return this.equals(structure(a), structure(b))
 }
 
